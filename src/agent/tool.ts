@@ -1,0 +1,74 @@
+import * as z from 'zod'
+import type { Result } from '../lib/result.ts'
+import type { ToolSchema } from '../model/model.ts'
+import type { Call } from '../protocol/rpc.ts'
+import type { Shell } from '../sandbox/shell.ts'
+import type { View } from '../sandbox/view.ts'
+
+/** What a tool may touch. Everything shared goes through `call`, the holder's word. */
+export interface ToolContext {
+  readonly name: string
+  readonly view: View
+  readonly shell: Shell
+  /** Asks the holder; a refusal comes back as a value. */
+  readonly call: Call
+  /** Aborted when the turn must end: the tool stops and returns what it has. */
+  readonly signal: AbortSignal
+  /** The task in hand. */
+  readonly task: () => { id: string; branch: string | null } | null
+  readonly todo: TodoList
+  /** Revisions of files as last read, by absolute path (SHA-256), so that an edit of a changed file is refused. */
+  readonly read: Map<string, string>
+  readonly limits: { commandSeconds: number; outputBytes: number; outputMaxBytes: number }
+}
+
+export interface TodoItem {
+  readonly id: string
+  readonly text: string
+  readonly status: 'pending' | 'in_progress' | 'completed'
+}
+export interface TodoList {
+  get(): readonly TodoItem[]
+  set(items: readonly TodoItem[]): void
+}
+
+/** Plain text for a model: first line the outcome, then the content. */
+export interface ToolResult {
+  readonly text: string
+  readonly isError: boolean
+}
+export const said = (text: string): ToolResult => ({ text, isError: false })
+/** An error that the model can act on: starts with `error:` and says what to do. */
+export const error = (text: string): ToolResult => ({ text: `error: ${text}`, isError: true })
+
+export interface Tool {
+  readonly schema: ToolSchema
+  /** Validates and runs. Bad arguments are an error result; a throw is a bug, caught by the loop and told as one. */
+  run(args: unknown, context: ToolContext): Promise<ToolResult>
+}
+
+/**
+ * Makes a tool from a flat zod object. Its JSON Schema is what the model sees: no `$schema`, `additionalProperties: false`,
+ * defaults optional. Keep descriptions to a few words: they stand in the prefix of every call.
+ */
+export const defineTool = <S extends z.ZodObject>(tool: {
+  name: string
+  description: string
+  input: S
+  run: (args: z.infer<S>, context: ToolContext) => Promise<ToolResult> | ToolResult
+}): Tool => {
+  const { $schema: _, ...parameters } = z.toJSONSchema(tool.input, { io: 'input', target: 'draft-7' })
+  return {
+    schema: { name: tool.name, description: tool.description, parameters: parameters as Record<string, unknown> },
+    async run(args, context) {
+      const parsed = tool.input.safeParse(args)
+      if (!parsed.success) {
+        const issues = parsed.error.issues.map(issue => `${issue.path.join('.') || 'arguments'}: ${issue.message}`)
+        return error(`${tool.name}: ${issues.join('; ')}. Call it again with these mended.`)
+      }
+      return tool.run(parsed.data, context)
+    },
+  }
+}
+
+export type { Result }

@@ -1,0 +1,40 @@
+/**
+ * The two clocks. Wall time is for people (stamps in files); the monotonic one is for durations, time-outs and leases,
+ * so that a stepped wall clock expires nothing early and keeps nothing alive. Both are passed in, never read elsewhere.
+ */
+export interface Clock {
+  /** Milliseconds since the Unix epoch. */
+  wall(): number
+  /** Milliseconds from an arbitrary start, never going back. */
+  mono(): number
+}
+
+export const clock: Clock = {
+  wall: () => Date.now(),
+  mono: () => performance.now(),
+}
+
+/** ISO 8601 in UTC, with milliseconds. */
+export const iso = (wall: number): string => new Date(wall).toISOString()
+
+/** The longest delay that a timer takes; a longer one fires at once. */
+export const maxDelay = 2 ** 31 - 1
+
+/** Resolves after `ms`, or rejects with the signal's reason. Never keeps the process alive on its own when `unref`. */
+export const delay = (ms: number, signal?: AbortSignal, unref = false): Promise<void> =>
+  new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason)
+    const timer = setTimeout(
+      () => {
+        signal?.removeEventListener('abort', stop)
+        resolve()
+      },
+      Math.min(ms, maxDelay),
+    )
+    if (unref) timer.unref()
+    const stop = () => {
+      clearTimeout(timer)
+      reject(signal?.reason)
+    }
+    signal?.addEventListener('abort', stop, { once: true })
+  })

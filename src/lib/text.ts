@@ -1,0 +1,56 @@
+/**
+ * Edit distance with transpositions of neighbours (optimal string alignment), for "did you mean".
+ * Source: the dynamic programme of Damerau (1964) and Levenshtein (1966). O(n·m), for short names only.
+ */
+export const distance = (a: string, b: string): number => {
+  const rows: number[][] = Array.from({ length: a.length + 1 }, (_, i) => [i])
+  for (let j = 0; j <= b.length; j++) (rows[0] as number[])[j] = j
+  for (let i = 1; i <= a.length; i++) {
+    const row = rows[i] as number[]
+    const above = rows[i - 1] as number[]
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1]
+      let best = Math.min((above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (above[j - 1] ?? 0) + (same ? 0 : 1))
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        best = Math.min(best, ((rows[i - 2] as number[])[j - 2] ?? 0) + 1)
+      row[j] = best
+    }
+  }
+  return rows[a.length]?.[b.length] ?? 0
+}
+
+/** The nearest of `names` to `word`, or undefined when none is near enough to be a slip of the hand. */
+export const nearest = (word: string, names: Iterable<string>): string | undefined => {
+  let best: string | undefined
+  let least = Math.max(1, Math.floor(word.length / 3)) + 1
+  for (const name of names) {
+    const d = distance(word.toLowerCase(), name.toLowerCase())
+    if (d < least) {
+      least = d
+      best = name
+    }
+  }
+  return best
+}
+
+/** Well-formed UTF-16: a lone surrogate becomes U+FFFD, since providers refuse ill-formed text. */
+export const wellFormed = (text: string): string =>
+  text.replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, '\uFFFD')
+
+/** At most `max` UTF-16 units of `text`, never ending inside a surrogate pair. */
+export const cut = (text: string, max: number): string => {
+  if (text.length <= max) return text
+  const last = text.charCodeAt(max - 1)
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? max - 1 : max)
+}
+
+/** A slug of `title` for file names: letters and digits of any script, joined by `-`, at most 40 characters. */
+export const slug = (title: string): string =>
+  cut(
+    title
+      .normalize('NFKC')
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}]+/gu, '-')
+      .replace(/^-+|-+$/g, ''),
+    40,
+  ) || 'task'

@@ -1,0 +1,93 @@
+import type { ModelConfig } from '../protocol/config.ts'
+
+/** A function the model may call. `parameters` is a JSON Schema object without `$schema`, flat, never a top-level union. */
+export interface ToolSchema {
+  readonly name: string
+  readonly description: string
+  readonly parameters: Readonly<Record<string, unknown>>
+}
+
+export interface ToolCall {
+  readonly id: string
+  readonly name: string
+  /** As the model sent it, made valid: a JSON string of an object; `null` when it could not be read as one. */
+  readonly arguments: string | null
+  /** Why `arguments` is null, for the model to read. */
+  readonly fault?: string
+}
+
+export type ChatMessage =
+  | { readonly role: 'user'; readonly text: string }
+  | {
+      readonly role: 'assistant'
+      readonly text: string
+      readonly calls: readonly ToolCall[]
+      readonly reasoning?: string
+    }
+  | { readonly role: 'tool'; readonly callId: string; readonly name: string; readonly text: string }
+
+/** Tokens, as the endpoint reported them; null where it reported nothing plausible. */
+export interface Usage {
+  readonly input: number
+  readonly cachedInput: number
+  readonly output: number
+}
+
+export type ModelFaultKind =
+  | 'rate_limit'
+  | 'overloaded'
+  | 'network'
+  | 'timeout'
+  | 'malformed'
+  | 'auth'
+  | 'quota'
+  | 'overflow'
+  | 'bad_request'
+  | 'aborted'
+
+export interface ModelFault {
+  readonly kind: ModelFaultKind
+  readonly message: string
+  readonly status?: number | undefined
+  /** How long the endpoint asked to wait, in milliseconds. */
+  readonly retryAfterMs?: number | undefined
+}
+
+/** Kinds that the same request may survive when sent again. */
+export const isRetryable = (kind: ModelFaultKind): boolean =>
+  kind === 'rate_limit' || kind === 'overloaded' || kind === 'network' || kind === 'timeout' || kind === 'malformed'
+
+export interface Turn {
+  readonly text: string
+  readonly reasoning?: string
+  readonly calls: readonly ToolCall[]
+  /** Decided by what actually came, never by `finish_reason` alone: `fault` says more when it is `error`. */
+  readonly stop: 'end' | 'calls' | 'length' | 'filtered' | 'empty' | 'error'
+  readonly fault?: ModelFault
+  readonly usage: Usage | null
+}
+
+export interface TurnRequest {
+  /** The stable prefix: one system message. */
+  readonly system: string
+  readonly messages: readonly ChatMessage[]
+  /** Sorted by name; may be empty, then no tools are sent at all. */
+  readonly tools: readonly ToolSchema[]
+  readonly signal: AbortSignal
+  /** Called with each piece of text as it streams in. */
+  readonly onText?: (piece: string) => void
+}
+
+/** A model. `turn` never throws: failure is a stop reason. It does not retry; the loop does. */
+export interface Model {
+  readonly label: string
+  turn(request: TurnRequest): Promise<Turn>
+}
+
+export interface ModelOptions {
+  readonly config: ModelConfig
+  /** The key's value; undefined for endpoints that need none. */
+  readonly apiKey: string | undefined
+  /** No content for so long ends the call. */
+  readonly idleMs: number
+}

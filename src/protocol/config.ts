@@ -1,0 +1,171 @@
+import * as z from 'zod'
+import { Name } from './ids.ts'
+
+const seconds = z.number().positive().max(86_400)
+const bytes = z.number().int().positive()
+
+/** `http://host:1/v1/` and `…/v1/chat/completions` both mean `http://host:1/v1`. Without a scheme it is refused. */
+const BaseUrl = z
+  .string()
+  .refine(url => /^https?:\/\//.test(url) && URL.canParse(url), 'give a full URL with http:// or https://')
+  .transform(url => url.replace(/\/+$/, '').replace(/\/chat\/completions$/, ''))
+
+const modelShape = {
+  /** `auto`: what the environment offers, else `runbook`. Any other name is a label for an OpenAI-compatible endpoint. */
+  provider: z.string().min(1),
+  name: z.string().min(1),
+  baseURL: BaseUrl,
+  /** The environment variable that holds the key; the key itself never stands in a file. */
+  apiKeyEnv: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/),
+  contextWindow: bytes,
+  maxOutputTokens: bytes,
+  temperature: z.number().min(0).max(2),
+  fallbacks: z.array(z.string()),
+  price: z.strictObject({ in: z.number().min(0), cachedIn: z.number().min(0), out: z.number().min(0) }),
+  quirks: z.strictObject({
+    maxTokensField: z.enum(['max_tokens', 'max_completion_tokens']).optional(),
+    streamUsage: z.boolean().optional(),
+    parallelToolCalls: z.boolean().optional(),
+  }),
+}
+export const Model = z.strictObject(modelShape).partial()
+export type ModelConfig = z.infer<typeof Model>
+
+const rules = z.array(z.string().min(1))
+export const Permissions = z.strictObject({ allow: rules.default([]), ask: rules.default([]), deny: rules.default([]) })
+export type Permissions = z.infer<typeof Permissions>
+
+export const TeammateConfig = z.strictObject({
+  name: Name,
+  role: z.string().default(''),
+  skills: z.array(z.string().min(1)).default([]),
+  system_prompt: z.string().default(''),
+  model: Model.optional(),
+  /** Narrows the default tools. */
+  tools: z.array(z.string()).optional(),
+  needs: z.array(z.string()).optional(),
+  permissions: Permissions.optional(),
+  /** false: works only on tasks assigned to it. */
+  autoClaim: z.boolean().default(true),
+  /** More than one: `<name>-1` … `<name>-n`. */
+  count: z.number().int().min(1).max(128).default(1),
+})
+export type TeammateConfig = z.infer<typeof TeammateConfig>
+
+export const Limits = z.strictObject({
+  /** Model calls at the same time, over the whole team. */
+  modelCalls: z.number().int().min(1).default(8),
+  /** A model answer without any content for so long is given up. */
+  modelIdleSeconds: seconds.default(120),
+  /** Retries of one model call before the turn counts as failed. */
+  modelRetries: z.number().int().min(0).max(20).default(6),
+  /** Rounds of one turn. */
+  rounds: z.number().int().min(1).default(200),
+  commandSeconds: seconds.default(120),
+  verifySeconds: seconds.default(900),
+  setupSeconds: seconds.default(900),
+  /** Of a command's output what the model sees; the whole is in out/. */
+  outputBytes: bytes.default(16_384),
+  /** Of a command's output what is kept at all; past it the command is ended. */
+  outputMaxBytes: bytes.default(16_777_216),
+  messageBytes: bytes.default(262_144),
+  /** Messages that enter the context at one boundary. */
+  messageBatch: z.number().int().min(1).default(20),
+  /** Restarts of a teammate that makes no progress before it is given up. */
+  restarts: z.number().int().min(0).default(5),
+  heapMb: z.number().int().min(16).max(1024).default(128),
+  /** No heartbeat for so long: the thread hangs and is restarted. */
+  heartbeatSeconds: seconds.default(30),
+  graceSeconds: seconds.default(30),
+  /** How often a claim may be sent back before the task fails. */
+  returns: z.number().int().min(0).default(3),
+  /** Ended tasks kept in .tasks/ before the oldest move to archive/. */
+  archiveAfter: z.number().int().min(0).default(500),
+  /** An inbox file larger than this is rotated once it is consumed. */
+  inboxBytes: bytes.default(1_048_576),
+})
+export type Limits = z.infer<typeof Limits>
+
+export const requestApprovals = z.strictObject({
+  merge_request: z.string().default('human'),
+  shutdown_request: z.string().optional(),
+})
+
+export const Config = z.strictObject({
+  $schema: z.string().optional(),
+  workspace: z.string().min(1).optional(),
+  mode: z.enum(['git', 'dir']).optional(),
+  trunk: z.string().min(1).default('team/trunk'),
+  base: z.string().min(1).optional(),
+  data: z.array(z.string().min(1)).default([]),
+  setup: z.string().min(1).optional(),
+  copy: z.array(z.string().min(1)).default([]),
+  model: Model.default({}),
+  lead: Name.optional(),
+  teammates: z.array(TeammateConfig).min(1, 'name at least one teammate'),
+  approvals: requestApprovals.default({ merge_request: 'human' }),
+  verify: z.string().min(1).optional(),
+  permissions: Permissions.default({ allow: [], ask: [], deny: [] }),
+  sandbox: z.enum(['required', 'prefer', 'off']).default('required'),
+  limits: Limits.prefault({}),
+})
+export type Config = z.infer<typeof Config>
+
+/** One teammate after `count` is unfolded and the model's parts are laid over one another. */
+export interface Member {
+  readonly name: string
+  readonly role: string
+  readonly skills: readonly string[]
+  readonly systemPrompt: string
+  readonly model: ModelConfig
+  readonly tools: readonly string[] | null
+  readonly permissions: Permissions
+  readonly autoClaim: boolean
+  readonly lead: boolean
+  /** What a task's `needs` is matched against: `write` unless `tools` leaves out every writing tool, and each tool's name. */
+  readonly can: readonly string[]
+}
+
+export const defaultTools = [
+  'bash',
+  'edit_file',
+  'grep',
+  'ls',
+  'message',
+  'read_file',
+  'request',
+  'task',
+  'todo',
+  'write_file',
+] as const
+
+/** The members of a validated config, in its order. */
+export const members = (config: Config): Member[] =>
+  config.teammates.flatMap(mate => {
+    const names = mate.count === 1 ? [mate.name] : Array.from({ length: mate.count }, (_, i) => `${mate.name}-${i + 1}`)
+    const tools = mate.tools ?? null
+    const has = new Set<string>(tools ?? defaultTools)
+    const can = [
+      ...has,
+      ...(has.has('write_file') || has.has('edit_file') || has.has('bash') ? ['write'] : []),
+      ...(has.has('bash') ? ['exec'] : []),
+      ...(mate.needs ?? []),
+    ]
+    const merge = (a: readonly string[], b: readonly string[] | undefined) => [...new Set([...a, ...(b ?? [])])]
+    return names.map(name => ({
+      name,
+      role: mate.role,
+      skills: mate.skills,
+      systemPrompt: mate.system_prompt,
+      model: { ...config.model, ...mate.model },
+      tools,
+      permissions: {
+        allow: merge(config.permissions.allow, mate.permissions?.allow),
+        ask: merge(config.permissions.ask, mate.permissions?.ask),
+        deny: merge(config.permissions.deny, mate.permissions?.deny),
+      },
+      autoClaim: mate.autoClaim,
+      lead: config.lead === name,
+      can,
+    }))
+  })

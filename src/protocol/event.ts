@@ -1,0 +1,95 @@
+import * as z from 'zod'
+
+/**
+ * The one vocabulary of what happens. Each journal line carries one of these, and so does each line of the daemon's log,
+ * so that `team logs`, live screens and replay read the same words.
+ */
+export const eventTypes = [
+  'holder.started',
+  'holder.stopped',
+  'journal.cut',
+  'task.created',
+  'task.started',
+  'task.claimed',
+  'task.returned',
+  'task.released',
+  'task.completed',
+  'task.failed',
+  'task.cancelled',
+  'task.retried',
+  'task.edited',
+  'task.resolved',
+  'task.archived',
+  'task.stuck',
+  'drop.taken',
+  'drop.refused',
+  'edit.refused',
+  'message.stored',
+  'message.taken',
+  'message.dead',
+  'inbox.rotated',
+  'request.opened',
+  'request.decided',
+  'request.asked',
+  'request.answered',
+  'request.expired',
+  'request.withdrawn',
+  'effect.intent',
+  'effect.done',
+  'teammate.spawned',
+  'teammate.ready',
+  'teammate.state',
+  'teammate.died',
+  'teammate.restarted',
+  'teammate.stopped',
+  'teammate.failed',
+  'teammate.revived',
+  'teammate.turn',
+  'teammate.tool',
+  'model.call',
+  'model.failed',
+  'command.started',
+  'command.ended',
+  'command.orphan',
+  'clone.made',
+  'clone.mended',
+  'branch.fetched',
+  'work.rescued',
+  'verify.started',
+  'verify.ended',
+  'trunk.moved',
+  'base.moved',
+  'landed',
+  'config.warning',
+  'sandbox.state',
+  'warning',
+] as const
+export const EventType = z.enum(eventTypes)
+export type EventType = z.infer<typeof EventType>
+
+/** Why a change was made: the event it is, who made it, and what a reader of the log wants to know besides. */
+export interface Why {
+  readonly event: EventType
+  readonly by: string
+  readonly info?: Readonly<Record<string, unknown>> | undefined
+}
+
+/**
+ * One line of the journal. At most one record or log is changed by it (`put`, `append`, `ack`, `trim`); none for a mere event.
+ *   put     [collection, id, revision, value]
+ *   append  [log, index, value]
+ *   ack     [log, reader, index]
+ *   trim    [log, index]: entries up to and including index are forgotten
+ */
+export const JournalEntry = z.object({
+  seq: z.number().int(),
+  at: z.string(),
+  event: EventType,
+  by: z.string(),
+  info: z.record(z.string(), z.unknown()).optional(),
+  put: z.tuple([z.string(), z.string(), z.number().int(), z.unknown()]).optional(),
+  append: z.tuple([z.string(), z.number().int(), z.unknown()]).optional(),
+  ack: z.tuple([z.string(), z.string(), z.number().int()]).optional(),
+  trim: z.tuple([z.string(), z.number().int()]).optional(),
+})
+export type JournalEntry = z.infer<typeof JournalEntry>

@@ -1,0 +1,215 @@
+import * as z from 'zod'
+import type { Result } from '../lib/result.ts'
+import { faultCodes } from '../lib/result.ts'
+import type { JournalEntry } from './event.ts'
+import { MessageId, Name, RequestId, TaskId } from './ids.ts'
+import type { DeadLetter, Receipt, Stored } from './message.ts'
+import { MessageType } from './message.ts'
+import type { Request } from './request.ts'
+import { requestTypeNames } from './request.ts'
+import type { TaskFile } from './task.ts'
+import { TaskDrop, TaskStatus } from './task.ts'
+import type { TeammateState } from './teammate.ts'
+
+/**
+ * The one small RPC to the holder: over a MessagePort from a teammate's thread (which is who it says it is by its port),
+ * over the Unix socket from the CLI (the human). Each method's parameters are parsed at the holder's edge.
+ */
+export const rpcMethods = {
+  hello: z.strictObject({}),
+  status: z.strictObject({}),
+
+  'task.add': z.strictObject({ tasks: z.array(TaskDrop).min(1) }),
+  'task.list': z.strictObject({ status: TaskStatus.optional(), all: z.boolean().optional() }),
+  'task.get': z.strictObject({ id: TaskId }),
+  'task.cancel': z.strictObject({ id: TaskId, reason: z.string().default('cancelled') }),
+  'task.retry': z.strictObject({ id: TaskId }),
+  /** Teammates: takes a ready task in hand. Without an id: the one that fits best. */
+  'task.claim': z.strictObject({ id: TaskId.optional() }),
+  /** Teammates: the claim that the task in hand is done. */
+  'task.complete': z.strictObject({ summary: z.string() }),
+  'task.release': z.strictObject({ reason: z.string().optional() }),
+  'task.fail': z.strictObject({ reason: z.string().min(1) }),
+
+  'message.send': z.strictObject({
+    to: z.string(),
+    content: z.string(),
+    type: MessageType.optional(),
+    urgent: z.boolean().optional(),
+    replyTo: MessageId.optional(),
+    /** Given by the sender so that sending again after a lost answer makes no second message. */
+    id: MessageId.optional(),
+  }),
+  /** Looking consumes nothing. `after` is an index of the inbox's log. */
+  'inbox.read': z.strictObject({
+    name: z.string(),
+    after: z.number().int().min(0).optional(),
+    limit: z.number().int().min(1).max(1000).optional(),
+    unread: z.boolean().optional(),
+  }),
+  /** A teammate for its own inbox (the mail stands in its session journal), the human for `user`. */
+  'inbox.ack': z.strictObject({ name: z.string(), upTo: z.number().int().min(0), turn: z.number().int().optional() }),
+  'inbox.dead': z.strictObject({ limit: z.number().int().min(1).max(1000).optional() }),
+
+  'request.list': z.strictObject({ all: z.boolean().optional() }),
+  'request.get': z.strictObject({ id: z.string() }),
+  'request.open': z.strictObject({
+    type: z.enum(requestTypeNames),
+    data: z.record(z.string(), z.unknown()),
+    body: z.string().default(''),
+  }),
+  'request.decide': z.strictObject({
+    id: z.string(),
+    decision: z.enum(['approve', 'reject', 'ask']),
+    reason: z.string().optional(),
+    shown: z.string().optional(),
+  }),
+  'request.answer': z.strictObject({ id: RequestId, text: z.string() }),
+  'request.withdraw': z.strictObject({ id: RequestId, reason: z.string().optional() }),
+
+  /** What a merge would bring: of a request or a task. */
+  diff: z.strictObject({ id: z.string() }),
+  land: z.strictObject({}),
+  /** Starts a shutdown request for every teammate and answers when all have ended or one rejected. */
+  down: z.strictObject({ force: z.boolean().default(false), timeoutMs: z.number().int().min(0).default(30_000) }),
+  /** Lets a failed or stopped teammate start again. */
+  'teammate.restart': z.strictObject({ name: Name }),
+  /** Journal entries after `after`; over the socket with `follow`, more come as they happen. */
+  events: z.strictObject({
+    after: z.number().int().min(0).default(0),
+    limit: z.number().int().min(1).max(100_000).default(1000),
+    follow: z.boolean().default(false),
+    name: z.string().optional(),
+  }),
+} as const
+export type RpcMethod = keyof typeof rpcMethods
+export const isRpcMethod = (name: string): name is RpcMethod => Object.hasOwn(rpcMethods, name)
+export type RpcParams<M extends RpcMethod> = z.input<(typeof rpcMethods)[M]>
+export type RpcParsed<M extends RpcMethod> = z.output<(typeof rpcMethods)[M]>
+
+export interface Hello {
+  readonly pid: number
+  readonly kind: 'daemon' | 'cli'
+  readonly root: string
+  readonly epoch: number
+  readonly version: string
+  readonly host: string
+  readonly startedAt: string
+}
+
+export interface TeammateStatus {
+  readonly name: string
+  readonly role: string
+  readonly state: TeammateState
+  readonly since: string
+  readonly task: string | null
+  readonly waiting: { readonly what: string; readonly whom: string } | null
+  readonly unread: number
+  readonly restarts: number
+  readonly reason: string | null
+  readonly model: string
+  /** Tokens, of this session. */
+  readonly tokens: {
+    readonly input: number
+    readonly cachedInput: number
+    readonly output: number
+    readonly calls: number
+  }
+  /** Share of the context window in use, 0..1; null where the window is not known. */
+  readonly context: number | null
+}
+
+/** A task on a screen: what is stored, and what is derived from it. */
+export interface TaskShown extends TaskFile {
+  /** ready · blocked · waiting (a dependency that does not exist yet) · working · claimed · completed · unverified · failed · cancelled */
+  readonly shown: string
+  /** Why, where that needs saying: `by 3 (failed)`. */
+  readonly why: string | null
+}
+
+export interface Status {
+  readonly holder: Hello | null
+  /** When a projection was read instead of the holder asked: the time of its last write. */
+  readonly asOf: string | null
+  readonly root: string
+  readonly workspace: string
+  readonly mode: 'git' | 'dir'
+  readonly trunk: { readonly name: string; readonly commit: string; readonly ahead: number } | null
+  readonly base: { readonly name: string; readonly commit: string } | null
+  readonly sandbox: {
+    readonly mode: string
+    readonly kind: string
+    readonly defended: boolean
+    readonly detail: string
+  }
+  readonly teammates: readonly TeammateStatus[]
+  readonly tasks: readonly TaskShown[]
+  readonly archived: number
+  readonly requests: readonly Request[]
+  /** Anything wrong, in words, most urgent first. */
+  readonly problems: readonly string[]
+  readonly deadLetters: number
+}
+
+export interface InboxItem {
+  readonly index: number
+  readonly stored: Stored
+  readonly receipt: Receipt
+  readonly turn: number | null
+}
+
+export interface DownReport {
+  readonly stopped: readonly { name: string; how: 'approved' | 'forced' | 'idle' | 'dead' }[]
+  readonly rejected: readonly { name: string; reason: string }[]
+}
+
+export interface LandReport {
+  readonly from: string
+  readonly to: string
+  readonly branch: string
+  readonly commits: number
+  readonly how: 'fast-forward' | 'merge' | 'already there'
+}
+
+/** What a merge did, for `team approve` to say. */
+export interface RpcResults {
+  hello: Hello
+  status: Status
+  'task.add': { tasks: TaskShown[] }
+  'task.list': { tasks: TaskShown[] }
+  'task.get': { task: TaskShown; requests: Request[] }
+  'task.cancel': { task: TaskShown }
+  'task.retry': { task: TaskShown }
+  'task.claim': { task: TaskShown }
+  'task.complete': { task: TaskShown; note: string }
+  'task.release': { task: TaskShown }
+  'task.fail': { task: TaskShown }
+  'message.send': { sent: { to: string; id: string; how: 'delivered' | 'queued'; note?: string }[] }
+  'inbox.read': { items: InboxItem[]; cursor: number; last: number }
+  'inbox.ack': { cursor: number }
+  'inbox.dead': { letters: DeadLetter[] }
+  'request.list': { requests: Request[] }
+  'request.get': { request: Request }
+  'request.open': { request: Request }
+  'request.decide': { request: Request; note: string }
+  'request.answer': { request: Request }
+  'request.withdraw': { request: Request }
+  diff: { title: string; stat: string; patch: string }
+  land: LandReport
+  down: DownReport
+  'teammate.restart': { name: string }
+  events: { entries: JournalEntry[]; last: number }
+}
+
+/** Asks the holder. Never throws for an expected failure. */
+export type Call = <M extends RpcMethod>(method: M, params: RpcParams<M>) => Promise<Result<RpcResults[M]>>
+
+/** What goes over the socket and the port: one object a line (socket), or one structured clone (port). */
+export const RpcRequest = z.object({ id: z.number().int(), method: z.string(), params: z.unknown() })
+export const WireFault = z.object({ code: z.enum(faultCodes), message: z.string(), hint: z.string().optional() })
+export const RpcResponse = z.union([
+  z.object({ id: z.number().int(), ok: z.literal(true), value: z.unknown() }),
+  z.object({ id: z.number().int(), ok: z.literal(false), fault: WireFault }),
+  /** One of a stream that `events` with `follow` opened. */
+  z.object({ id: z.number().int(), entry: z.unknown() }),
+])

@@ -1,0 +1,24 @@
+import * as z from 'zod'
+import { Name } from './ids.ts'
+
+/**
+ *   (spawn) ──▶ idle ⇄ working ⇄ waiting          draining ──▶ stopped
+ *                 └──── any of them ──── shutdown ────┘
+ *   a thread that died: restarted with back-off; given up after `limits.restarts` ──▶ failed
+ */
+export const teammateStates = ['starting', 'idle', 'working', 'waiting', 'draining', 'stopped', 'failed'] as const
+export const TeammateState = z.enum(teammateStates)
+export type TeammateState = z.infer<typeof TeammateState>
+
+/** What a waiting teammate waits for, and on whom. */
+export const Waiting = z.object({ what: z.string(), whom: z.string() })
+
+/** What is durable of a teammate: that it was stopped or given up, and why. The rest is live state. */
+export const TeammateRecord = z.object({
+  name: Name,
+  /** stopped: by a shutdown request. failed: gave up after restarts. live: neither. */
+  standing: z.enum(['live', 'stopped', 'failed']),
+  reason: z.string().nullable(),
+  at: z.string(),
+})
+export type TeammateRecord = z.infer<typeof TeammateRecord>

@@ -1,0 +1,82 @@
+import * as z from 'zod'
+import { EventType } from './event.ts'
+import { Waiting } from './teammate.ts'
+
+/** From the daemon to a teammate's thread. `res` answers a `req`; the rest are hints, the store is the truth. */
+export type ToThread =
+  | { readonly t: 'res'; readonly id: number; readonly ok: true; readonly value: unknown }
+  | {
+      readonly t: 'res'
+      readonly id: number
+      readonly ok: false
+      readonly fault: { code: string; message: string; hint?: string | undefined }
+    }
+  /** This task is in your hands (durably, when it arrives). `branch` and `start` in git mode: switch the clone to it first. */
+  | { readonly t: 'assign'; readonly task: AssignedTask }
+  /** The task in hand was taken away (cancelled, or ended by a person). */
+  | { readonly t: 'unassign'; readonly id: string; readonly reason: string }
+  /** There is mail; `urgent` wakes a parked teammate too. */
+  | { readonly t: 'mail'; readonly urgent: boolean }
+  /** End now, whatever is in hand: the grace time is over. */
+  | { readonly t: 'stop'; readonly reason: string }
+
+export interface AssignedTask {
+  readonly id: string
+  readonly title: string
+  readonly description: string
+  readonly attempt: number
+  /** What was wrong with the last claim or attempt. */
+  readonly error: string | null
+  readonly verify: readonly string[]
+  readonly paths: readonly string[]
+  readonly branch: string | null
+  /** The commit the branch starts at when it is new: the trunk's head, in the hub. */
+  readonly start: string | null
+  /** The branch's commit in the hub, when the task was worked on before. */
+  readonly resume: string | null
+  /** Merge the trunk in first: what was sent back conflicted with it. */
+  readonly mergeTrunk: string | null
+}
+
+/** From a teammate's thread to the daemon. Parsed there; anything else is logged and ignored. */
+export const FromThread = z.discriminatedUnion('t', [
+  z.object({ t: z.literal('req'), id: z.number().int(), method: z.string(), params: z.unknown() }),
+  z.object({ t: z.literal('ready') }),
+  z.object({ t: z.literal('beat'), progress: z.number() }),
+  z.object({
+    t: z.literal('state'),
+    state: z.enum(['idle', 'working', 'waiting', 'draining']),
+    waiting: Waiting.nullable(),
+  }),
+  z.object({ t: z.literal('event'), event: EventType, info: z.record(z.string(), z.unknown()) }),
+  z.object({
+    t: z.literal('usage'),
+    input: z.number(),
+    cachedInput: z.number(),
+    output: z.number(),
+    calls: z.number(),
+    context: z.number().nullable(),
+  }),
+  /** The thread ends of its own will, all saved. */
+  z.object({ t: z.literal('bye'), reason: z.string() }),
+])
+export type FromThread = z.infer<typeof FromThread>
+
+/** What a thread is started with. Cloned, so plain data; secrets by name of variable, in `env` of the thread only. */
+export interface ThreadData {
+  readonly name: string
+  readonly root: string
+  readonly workspace: string
+  readonly mode: 'git' | 'dir'
+  readonly member: unknown
+  readonly limits: unknown
+  readonly sandbox: {
+    readonly mode: 'required' | 'prefer' | 'off'
+    readonly kind: 'bwrap' | 'none'
+    readonly detail: string
+    readonly remedy: string | null
+  }
+  readonly dataPaths: readonly string[]
+  readonly teammates: readonly { name: string; role: string }[]
+  readonly lead: string
+}

@@ -1,0 +1,61 @@
+import type { Permissions } from '../protocol/config.ts'
+
+export type SandboxMode = 'required' | 'prefer' | 'off'
+
+/** What the probe found: `bwrap` proved itself by running and by a forbidden write that failed. */
+export interface Probe {
+  readonly kind: 'bwrap' | 'none'
+  /** Why there is none, or its version. */
+  readonly detail: string
+  /** What to do about it. */
+  readonly remedy: string | null
+}
+
+export interface CommandResult {
+  /** null when it was ended by a signal. */
+  readonly exitCode: number | null
+  readonly signal: string | null
+  /** Head and tail of stdout and stderr as they came, well-formed, secrets redacted. */
+  readonly output: string
+  /** How many bytes there were in all. */
+  readonly bytes: number
+  readonly truncated: boolean
+  /** Where the whole output stands, when it was longer than `output`. */
+  readonly file: string | null
+  readonly endedBy: 'itself' | 'time' | 'output' | 'abort'
+  /** Commands that live on in its group or namespace after the command itself ended; they are ended with the teammate. */
+  readonly left: readonly { pid: number; command: string }[]
+  readonly ms: number
+}
+
+/** Refused: nothing ran. */
+export interface Refused {
+  readonly refused: 'no sandbox' | 'denied' | 'not allowed'
+  readonly reason: string
+}
+
+export interface RunOptions {
+  readonly command: string
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal | undefined
+  /** Extra environment on top of the scrubbed one. */
+  readonly env?: Readonly<Record<string, string>> | undefined
+  readonly cwd?: string | undefined
+  /** The person's own words (verify, setup, git plumbing): rules are not asked, the sandbox still is. */
+  readonly trusted?: boolean | undefined
+  readonly outputBytes: number
+  readonly outputMaxBytes: number
+  /** Folder for the whole output when it is longer than `outputBytes`. */
+  readonly outDir?: string | undefined
+  readonly stdin?: string | undefined
+}
+
+/** Runs `sh -c command` for one view: sandboxed where the probe says so, else by the rules alone. */
+export interface Shell {
+  readonly probe: Probe
+  readonly mode: SandboxMode
+  readonly permissions: Permissions
+  run(options: RunOptions): Promise<CommandResult | Refused>
+  /** Ends every process this shell started, and what they left: TERM, then KILL after `graceMs`. */
+  stop(graceMs: number): Promise<void>
+}

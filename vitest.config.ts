@@ -1,0 +1,20 @@
+import { defineConfig } from 'vitest/config'
+
+// unit: pure and in one process. contract: one suite a port, every backend. process: threads, processes, real git.
+// e2e: the built product driven through its commands. The last two run dist/, which globalSetup builds once.
+const project = (name: string, extra: object = {}) => ({
+  test: { name, include: [`test/${name}/**/*.test.ts`], testTimeout: 30_000, hookTimeout: 30_000, ...extra },
+})
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: { name: 'unit', include: ['test/unit/**/*.test.ts', 'test/architecture.test.ts'], testTimeout: 30_000 },
+      },
+      project('contract'),
+      project('process', { globalSetup: 'test/support/build.ts', testTimeout: 120_000, hookTimeout: 60_000 }),
+      project('e2e', { globalSetup: 'test/support/build.ts', testTimeout: 180_000, hookTimeout: 60_000 }),
+    ],
+  },
+})
