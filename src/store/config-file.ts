@@ -56,12 +56,17 @@ export const loadConfig = (root: string): Result<LoadedConfig> => {
   const source = parseJsonc(text)
   if (!source.ok) return fail('config', `${file}: ${source.fault.message}`, 'Mend it there; nothing was started.')
   const parsed = Config.safeParse(source.value.value)
-  if (!parsed.success)
+  if (!parsed.success) {
+    // Unknown keys first: a key missing elsewhere is mostly one of them, misspelt.
+    const slips = parsed.error.issues.toSorted(
+      (a, b) => Number(b.code === 'unrecognized_keys') - Number(a.code === 'unrecognized_keys'),
+    )
     return refuse(
       file,
       source.value,
-      parsed.error.issues.flatMap(issue => explain(issue, source.value)),
+      slips.flatMap(issue => explain(issue, source.value)),
     )
+  }
   const config = parsed.data
   const all = members(config)
   const problems = [...names(config, all), ...references(config, all)]
