@@ -19,12 +19,16 @@ export const distance = (a: string, b: string): number => {
   return rows[a.length]?.[b.length] ?? 0
 }
 
-/** The nearest of `names` to `word`, or undefined when none is near enough to be a slip of the hand. */
+/**
+ * The nearest of `names` to `word`, or undefined when none is near enough to be a slip of the hand. Of equally near ones the
+ * one of like length: two letters swapped are a commoner slip than one too many.
+ */
 export const nearest = (word: string, names: Iterable<string>): string | undefined => {
   let best: string | undefined
   let least = Math.max(1, Math.floor(word.length / 3)) + 1
   for (const name of names) {
-    const d = distance(word.toLowerCase(), name.toLowerCase())
+    const unlike = Math.min(0.9, Math.abs(word.length - name.length) / 10)
+    const d = distance(word.toLowerCase(), name.toLowerCase()) + unlike
     if (d < least) {
       least = d
       best = name
