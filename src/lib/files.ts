@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto'
+import { closeSync, fsyncSync, openSync } from 'node:fs'
+import { open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+/** A line as it lies in a file: where it starts, and its bytes without the newline. */
+export interface Line {
+  readonly offset: number
+  readonly bytes: Buffer
+}
+
+/**
+ * The complete lines of `buffer`, whose first byte lies at `baseOffset` of its file. Lines end at byte 0x0A and nowhere
+ * else: U+2028, NEL and a lone CR are text. `end` is the offset after the last newline; what follows it is `rest`.
+ */
+export const splitLines = (buffer: Buffer, baseOffset = 0): { lines: Line[]; rest: Buffer; end: number } => {
+  const lines: Line[] = []
+  let from = 0
+  for (let at = buffer.indexOf(0x0a); at !== -1; at = buffer.indexOf(0x0a, from)) {
+    lines.push({ offset: baseOffset + from, bytes: buffer.subarray(from, at) })
+    from = at + 1
+  }
+  return { lines, rest: buffer.subarray(from), end: baseOffset + from }
+}
+
+/** Makes a new, renamed or removed name in `folder` last through a power failure. */
+export const syncFolder = (folder: string): void => {
+  const fd = openSync(folder, 'r')
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/**
+ * Replaces `path` as a whole: a reader sees the old content or the new one, and after this has resolved the new one
+ * lasts through a power failure. The temporary file is a dotfile beside it, removed when writing fails.
+ */
+export const replaceFile = async (path: string, data: string | Buffer, mode = 0o600): Promise<void> => {
+  const folder = dirname(path)
+  const temporary = `${folder}/.${randomBytes(6).toString('hex')}.tmp`
+  try {
+    const file = await open(temporary, 'wx', mode)
+    try {
+      await file.writeFile(data)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+  syncFolder(folder)
+}
+
+/** The errno code of a thrown file error, or undefined where it is something else. */
+export const errnoOf = (thrown: unknown): string | undefined => {
+  if (!(thrown instanceof Error)) return undefined
+  const { code } = thrown as NodeJS.ErrnoException
+  return typeof code === 'string' && /^E[A-Z0-9]+$/.test(code) ? code : undefined
+}
