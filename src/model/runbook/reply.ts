@@ -1,0 +1,138 @@
+import type { Conversation, Made, TaskItem } from './conversation.ts'
+import { parseRunbook, type Step } from './parse.ts'
+import { isError, isInterrupted } from './results.ts'
+import { commitCommand, committed, name, progress, type Want } from './step.ts'
+
+/** What the runbook says next: a tool call, or a text that ends the turn. */
+export type Reply = { readonly text: string } | { readonly call: Want & { readonly id: string } }
+
+/** A call's id carries the step it was made for, so that the next request tells how far things are. */
+const callId = (step: number | 'end', seq: number): string => `step${step}_${seq}`
+const stepOf = (id: string): number | 'end' | null => {
+  const step = /^step(\d+|end)_\d+$/.exec(id)?.[1]
+  return step === undefined ? null : step === 'end' ? 'end' : Number(step)
+}
+
+/**
+ * The next step of the conversation, derived from it alone: no memory is kept between requests, so it goes on rightly after
+ * any crash. Pure; the same conversation gets the same reply.
+ */
+export const reply = (talk: Conversation): Reply => {
+  const asked = talk.requests.find(request => request.type === 'shutdown_request' && !request.tried)
+  const book = talk.task && !ended(talk.calls) ? parseRunbook(talk.task.text) : null
+  if (asked && talk.tools.has('request')) {
+    const reason = book?.rejectShutdown ?? null
+    const decision = reason === null ? { decision: 'approve' } : { decision: 'reject', reason }
+    return calling(talk, 'end', { name: 'request', args: { action: 'decide', id: asked.id, ...decision } })
+  }
+  // An approval that was refused (it came too late, or somebody else decided) binds to nothing.
+  const agreed = talk.lately.some(
+    call =>
+      call.name === 'request' &&
+      call.args.decision === 'approve' &&
+      !isInterrupted(call.result) &&
+      !isError(call.result ?? ''),
+  )
+  if (agreed) return { text: 'I agreed to shut down and begin nothing new.' }
+  if (!talk.task) return { text: idle(talk) }
+  if (!book) return { text: talk.mail.length > 0 && talk.lately.length === 0 ? idle(talk) : epilogue(talk.calls) }
+  if (!talk.tools.has('task')) return { text: 'I carry out runbooks of tasks, and have no task tool here.' }
+
+  const ours = talk.calls.filter(call => stepOf(call.id) !== null && call.name !== 'request')
+  const closing = ours.filter(call => stepOf(call.id) === 'end')
+  if (closing.length > 0) return close(talk, talk.task, closing)
+  if (book.problems.length > 0)
+    return failing(talk, `The runbook cannot be read, nothing was run:\n${book.problems.join('\n')}`)
+  if (book.steps.length === 0 && !book.mend) return failing(talk, noRunbook(talk.task.id))
+  if (talk.task.returned !== null && !book.mend)
+    return failing(
+      talk,
+      'It was sent back, and its runbook has no part "If sent back": a person or a model has to mend it.',
+    )
+  return carryOut(talk, talk.task.returned !== null && book.mend ? book.mend : book.steps, ours)
+}
+
+const carryOut = (talk: Conversation, steps: readonly Step[], ours: readonly Made[]): Reply => {
+  const reached = ours.reduce((most, call) => Math.max(most, Number(stepOf(call.id))), 0)
+  for (let i = reached; i < steps.length; i++) {
+    const step = steps[i] as Step
+    const now = progress(
+      step,
+      ours.filter(call => stepOf(call.id) === i),
+    )
+    if (now.at === 'failed') return failing(talk, `Step ${i + 1} of ${steps.length}: ${now.reason}`)
+    if (now.at === 'done') continue
+    if (!talk.tools.has(now.call.name))
+      return failing(talk, `Step ${i + 1} of ${steps.length}, ${name(step)}, needs the tool ${now.call.name}.`)
+    return calling(talk, i, now.call)
+  }
+  return calling(talk, 'end', { name: 'task', args: { action: 'complete', summary: summary(talk, steps, ours) } })
+}
+
+/** What was done, step by step, from what the tools said. A result that left the context is not vouched for again. */
+const summary = (talk: Conversation, steps: readonly Step[], ours: readonly Made[]): string => {
+  const facts = steps.map((step, i) => {
+    const at = progress(
+      step,
+      ours.filter(call => stepOf(call.id) === i),
+    )
+    return at.at === 'done' ? at.fact : `${name(step)} (its result is no longer in the context)`
+  })
+  const head = `${talk.task?.returned == null ? 'Runbook' : 'Runbook for what was sent back'} carried out`
+  return `${head}, ${facts.length} step${facts.length === 1 ? '' : 's'}: ${facts.join('; ')}.`
+}
+
+/** After the last step: complete, commit what was left lying about and complete again, or fail with the reason. */
+const close = (talk: Conversation, task: TaskItem, closing: readonly Made[]): Reply => {
+  const last = closing.at(-1)
+  const complete = closing.findLast(call => call.args.action === 'complete')
+  const again = { name: 'task', args: { ...(complete?.args ?? { action: 'complete', summary: '' }) } }
+  if (!last || last.args.action === 'fail') return { text: epilogue(talk.calls) }
+  if (last.name === 'bash') {
+    if (isInterrupted(last.result)) return calling(talk, 'end', again)
+    const commit = committed(task.title, last.result ?? '')
+    return commit.at === 'failed' ? failing(talk, commit.reason) : calling(talk, 'end', again)
+  }
+  const tries = closing.filter(call => call.args.action === 'complete').length
+  if (isInterrupted(last.result) && tries < 3) return calling(talk, 'end', again)
+  const left = /uncommitted|not committed|commit them/i.test(last.result ?? '')
+  if (left && talk.tools.has('bash') && !closing.some(call => call.name === 'bash'))
+    return calling(talk, 'end', { name: 'bash', args: { command: commitCommand(task.title) } })
+  return failing(talk, `The claim to be done was refused: ${last.result ?? 'no answer'}`)
+}
+
+const calling = (talk: Conversation, step: number | 'end', call: Want): Reply => ({
+  call: { id: callId(step, talk.made + 1), ...call },
+})
+
+const failing = (talk: Conversation, reason: string): Reply =>
+  calling(talk, 'end', { name: 'task', args: { action: 'fail', summary: reason } })
+
+/** Whether the task of these calls ended by one of them. */
+const ended = (calls: readonly Made[]): boolean =>
+  calls.some(
+    call =>
+      call.name === 'task' &&
+      ['complete', 'fail', 'release'].includes(String(call.args.action)) &&
+      !isInterrupted(call.result) &&
+      !isError(call.result ?? ''),
+  )
+
+const epilogue = (calls: readonly Made[]): string => {
+  const last = calls.findLast(call => call.name === 'task')
+  const said = String(last?.args.summary ?? '')
+  if (isError(last?.result ?? '')) return `${said}\nThe task could not be ended: ${last?.result ?? ''}`.trim()
+  return last?.args.action === 'complete' ? `Claimed done. ${said}` : `Given up. ${said}`
+}
+
+const noRunbook = (id: string): string =>
+  'This task has no runbook (no sh block, file= block, or @name:, note:, commit: line), and the embedded executor only carries out ' +
+  'runbooks: a model is needed. Set OPENAI_API_KEY, or "model" in config.json, start the team again, ' +
+  `then: team task retry ${id}`
+
+const idle = (talk: Conversation): string => {
+  const { length } = talk.mail
+  if (length === 0) return 'Nothing to do: no task is in my hands.'
+  const from = [...new Set(talk.mail)].join(', ')
+  return `Read ${length} message${length === 1 ? '' : 's'} from ${from}. I carry out runbooks of tasks only, so nothing was done about ${length === 1 ? 'it' : 'them'}.`
+}

@@ -1,0 +1,134 @@
+import type { Made } from './conversation.ts'
+import type { Step } from './parse.ts'
+import { isError, isInterrupted, missingLines, readRun, tail } from './results.ts'
+
+/** A tool call still without an id. */
+export interface Want {
+  readonly name: string
+  readonly args: Readonly<Record<string, unknown>>
+}
+
+/** Where a step stands: the next call it needs, or how it ended, in words for the summary. */
+export type Progress =
+  | { readonly at: 'call'; readonly call: Want }
+  | { readonly at: 'done'; readonly fact: string }
+  | { readonly at: 'failed'; readonly reason: string }
+
+/** A command whose run was cut by a crash is run again, but not for ever: it may be what brings the daemon down. */
+const maxRuns = 3
+
+/** Judges a step by the calls made for it so far, oldest first. Pure. */
+export const progress = (step: Step, calls: readonly Made[]): Progress => {
+  const last = calls.at(-1)
+  if (!last) return { at: 'call', call: first(step) }
+  if (isInterrupted(last.result)) return again(step, calls)
+  const result = last.result ?? ''
+  switch (step.kind) {
+    case 'run':
+      return ran(step, result, calls.length)
+    case 'write':
+      return written(step, last, result, calls)
+    case 'message':
+      return isError(result) ? failed(`sending to ${step.to}`, result) : done(`told ${step.to}`)
+    case 'note':
+      return isError(result) ? failed('adding to NOTES.md', result) : done('noted')
+    case 'commit':
+      return committed(step.message, result)
+  }
+}
+
+const done = (fact: string): Progress => ({ at: 'done', fact })
+const failed = (what: string, result: string): Progress => ({ at: 'failed', reason: `${what} failed: ${tail(result)}` })
+const want = (name: string, args: Record<string, unknown>): Progress => ({ at: 'call', call: { name, args } })
+
+const first = (step: Step): Want => {
+  switch (step.kind) {
+    case 'run': {
+      // Without -e a failing line in the middle would be hidden by the lines after it.
+      const strict = !step.mayFail && step.command.includes('\n')
+      const command = strict ? `set -e\n${step.command}` : step.command
+      return { name: 'bash', args: { command, ...(step.timeoutS === null ? {} : { timeout_s: step.timeoutS }) } }
+    }
+    case 'write':
+      return { name: 'write_file', args: { path: `repo/${step.path}`, content: step.content } }
+    case 'message':
+      return { name: 'message', args: { to: step.to, content: step.text } }
+    case 'note':
+      return { name: 'write_file', args: { path: 'NOTES.md', content: `${step.text}\n` } }
+    case 'commit':
+      return { name: 'bash', args: { command: commitCommand(step.message) } }
+  }
+}
+
+export const commitCommand = (message: string): string => `git add -A && git commit -m ${quoted(message)}`
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+
+/** The outcome of the last call is unknown: what may be repeated is repeated, what may not is said. */
+const again = (step: Step, calls: readonly Made[]): Progress => {
+  if (step.kind === 'message') return done(`told ${step.to}, or not: that call was interrupted`)
+  if (step.kind === 'note') return done('noted, or not: that call was interrupted')
+  if (calls.length >= maxRuns)
+    return { at: 'failed', reason: `${name(step)} was interrupted ${calls.length} times, its outcome is unknown` }
+  const last = calls.at(-1)
+  return last ? want(last.name, { ...last.args }) : { at: 'call', call: first(step) }
+}
+
+/** A step in few words. */
+export const name = (step: Step): string => {
+  switch (step.kind) {
+    case 'run': {
+      const [line = '', ...more] = step.command.split('\n')
+      return `\`${line}${more.length > 0 ? ' …' : ''}\``
+    }
+    case 'write':
+      return `writing ${step.path}`
+    case 'message':
+      return `the message to ${step.to}`
+    case 'note':
+      return 'the note'
+    case 'commit':
+      return `the commit "${step.message}"`
+  }
+}
+
+const ran = (step: Extract<Step, { kind: 'run' }>, result: string, runs: number): Progress => {
+  const run = readRun(result)
+  if (!run) return { at: 'failed', reason: `${name(step)} did not run: ${tail(result)}` }
+  if (run.exit !== 0 && !step.mayFail)
+    return { at: 'failed', reason: `${name(step)} failed, ${run.outcome}\n${tail(run.output)}`.trimEnd() }
+  const missing = missingLines(step.expect ?? [], run.output)
+  if (missing.length > 0)
+    return {
+      at: 'failed',
+      reason: `${name(step)} did not print what was expected:\n${missing.join('\n')}\nIts output ends:\n${tail(run.output)}`,
+    }
+  const expected = step.expect ? ', printed what was expected' : ''
+  const how = run.exit === null ? run.outcome : `exit ${run.exit}`
+  return done(`${name(step)} ${how}${expected}${runs > 1 ? `, run ${runs} times since it was interrupted` : ''}`)
+}
+
+const written = (
+  step: Extract<Step, { kind: 'write' }>,
+  last: Made,
+  result: string,
+  calls: readonly Made[],
+): Progress => {
+  const folder = step.path.includes('/') ? step.path.slice(0, step.path.lastIndexOf('/')) : null
+  if (last.name === 'bash')
+    return readRun(result)?.exit === 0
+      ? { at: 'call', call: first(step) }
+      : failed(`making the folder ${folder ?? ''}`, result)
+  if (!isError(result)) return done(`wrote ${step.path}`)
+  const tried = calls.some(call => call.name === 'bash')
+  return folder !== null && !tried && /no such|not exist|missing|not found|parent|ENOENT|folder|directory/i.test(result)
+    ? want('bash', { command: `mkdir -p ${quoted(folder)}` })
+    : failed(name(step), result)
+}
+
+/** How a commit went: to have nothing to commit is no failure, when an earlier attempt did it already. */
+export const committed = (message: string, result: string): Progress => {
+  const run = readRun(result)
+  if (run?.exit === 0) return done(`committed "${message}"`)
+  if (run && /nothing to commit|nothing added to commit/.test(run.output)) return done('nothing left to commit')
+  return failed(`the commit "${message}"`, result)
+}

@@ -1,0 +1,105 @@
+import { describe, expect, it } from 'vitest'
+import { parseRunbook } from '../../src/model/runbook/parse.ts'
+
+const text = (...lines: string[]): string => lines.join('\n')
+
+describe('a text read as a runbook', () => {
+  it('keeps prose out and steps in order', () => {
+    const book = parseRunbook(
+      text(
+        '# Add a greeting',
+        '',
+        'Prose with `sh` and an address: mail @bob or note that.',
+        '```js file=src/hello.js',
+        'export const hello = 1',
+        '```',
+        '```sh',
+        'node --test',
+        '```',
+        '@bob: hello is there',
+        '- note: done by hand before',
+        'commit: Add a greeting',
+        '```js',
+        'this is only an illustration',
+        '```',
+      ),
+    )
+    expect(book.problems).toEqual([])
+    expect(book.mend).toBeNull()
+    expect(book.steps).toEqual([
+      { line: 4, kind: 'write', path: 'src/hello.js', content: 'export const hello = 1\n' },
+      { line: 7, kind: 'run', command: 'node --test', mayFail: false, timeoutS: null, expect: null },
+      { line: 10, kind: 'message', to: 'bob', text: 'hello is there' },
+      { line: 11, kind: 'note', text: 'done by hand before' },
+      { line: 12, kind: 'commit', message: 'Add a greeting' },
+    ])
+  })
+
+  it('reads options of command blocks, and names those it does not know', () => {
+    const book = parseRunbook(text('```sh may-fail timeout=30', 'false', '```', '```sh mayfail', 'true', '```'))
+    expect(book.steps[0]).toMatchObject({ mayFail: true, timeoutS: 30 })
+    expect(book.problems).toEqual([expect.stringContaining('line 4')])
+    expect(book.problems[0]).toContain('mayfail')
+  })
+
+  it('ties an expect block to the command before it, and refuses one without', () => {
+    const tied = parseRunbook(text('```sh', 'date', '```', 'It prints:', '```expect', '  a', '', 'b', '```'))
+    expect(tied.steps).toEqual([expect.objectContaining({ kind: 'run', expect: ['a', 'b'] })])
+    const loose = parseRunbook(text('note: x', '```expect', 'a', '```'))
+    expect(loose.problems).toEqual([expect.stringMatching(/^line 2: an expect block/)])
+  })
+
+  it('lets a longer fence hold a shorter one, and ~~~ hold ```', () => {
+    const book = parseRunbook(
+      text('````md file="docs/a b.md"', '```sh', 'rm x', '```', '````', '~~~ file=c.md', '```', '~~~'),
+    )
+    expect(book.steps).toEqual([
+      { line: 1, kind: 'write', path: 'docs/a b.md', content: '```sh\nrm x\n```\n' },
+      { line: 6, kind: 'write', path: 'c.md', content: '```\n' },
+    ])
+  })
+
+  it('refuses a block that is never closed, instead of running half of it', () => {
+    const book = parseRunbook(text('```sh', 'rm -rf build'))
+    expect(book.steps).toEqual([])
+    expect(book.problems).toEqual([expect.stringContaining('not closed')])
+  })
+
+  it.each(['plan: delete the data', 'ask: which one?', 'lease: port 80'])('says that "%s" is not supported', line => {
+    expect(parseRunbook(line).problems).toEqual([expect.stringContaining('not supported by this version')])
+  })
+
+  it('starts another part at a heading "if sent back" and ends it at the next heading of that level', () => {
+    const book = parseRunbook(
+      text(
+        '# T',
+        'note: one',
+        '## What to do IF SENT BACK',
+        'note: two',
+        '### Detail',
+        'note: three',
+        '## After',
+        'note: four',
+      ),
+    )
+    const notes = (steps: typeof book.mend) => steps?.map(step => (step.kind === 'note' ? step.text : step.kind))
+    expect(notes(book.steps)).toEqual(['one', 'four'])
+    expect(notes(book.mend)).toEqual(['two', 'three'])
+  })
+
+  it('takes a heading inside a block for content', () => {
+    const book = parseRunbook(text('```md file=a.md', '## If sent back', '```'))
+    expect(book.mend).toBeNull()
+    expect(book.steps).toHaveLength(1)
+  })
+
+  it('reads CRLF text like LF text', () => {
+    const lines = ['```sh', 'a', 'b', '```', 'commit: x']
+    expect(parseRunbook(lines.join('\r\n'))).toEqual(parseRunbook(lines.join('\n')))
+  })
+
+  it('knows the reason to reject a shutdown with', () => {
+    expect(parseRunbook('on shutdown: reject the export runs').rejectShutdown).toBe('the export runs')
+    expect(parseRunbook('no word of it').rejectShutdown).toBeNull()
+  })
+})
