@@ -1,0 +1,120 @@
+import { randomBytes } from 'node:crypto'
+import OpenAI from 'openai'
+import { APIError } from 'openai/error'
+import { Stream } from 'openai/streaming'
+import { type Clock, maxDelay, clock as realClock } from '../lib/clock.ts'
+import { Assembly } from './assemble.ts'
+import { readFault } from './fault.ts'
+import type { Model, ModelFault, ModelOptions, Turn, TurnRequest } from './model.ts'
+import { firstSwitches, switched, wireBody } from './wire.ts'
+
+/** An id that every provider takes back: nine letters and digits. */
+const newId = (): string => randomBytes(12).toString('base64').replace(/[+/=]/g, 'x').slice(0, 9)
+
+const failed = (fault: ModelFault): Turn => ({ text: '', calls: [], stop: 'error', fault, usage: null })
+
+/**
+ * Any OpenAI-compatible chat-completions endpoint. Streams; reads a whole completion as well where a server sends one.
+ * One call is one request, except that a refused parameter name is switched at once. Ends with a `timeout` fault when
+ * nothing of an answer came for `idleMs` (keep-alives are nothing), with `aborted` as soon as the signal fires.
+ */
+export const openaiModel = (options: ModelOptions, time: Clock = realClock): Model => {
+  const { config, apiKey } = options
+  const client = new OpenAI({
+    // The client insists on a key; endpoints that need none ignore this one.
+    apiKey: apiKey || 'none',
+    adminAPIKey: null,
+    organization: null,
+    project: null,
+    webhookSecret: null,
+    baseURL: config.baseURL ?? null,
+    maxRetries: 0,
+    timeout: maxDelay,
+    logLevel: 'off',
+  })
+  const hide = (text: string): string => (apiKey ? text.replaceAll(apiKey, '[key]') : text)
+  let switches = firstSwitches(config)
+
+  const once = async (request: TurnRequest, body: Record<string, unknown>): Promise<Turn> => {
+    const ender = new AbortController()
+    const stop = () => ender.abort()
+    request.signal.addEventListener('abort', stop, { once: true })
+    let idle = false
+    const watch = () =>
+      setTimeout(
+        () => {
+          idle = true
+          ender.abort()
+        },
+        Math.min(options.idleMs, maxDelay),
+      )
+    let timer = watch()
+    const assembly = new Assembly(newId)
+    try {
+      const response = await client
+        .post('/chat/completions', {
+          body,
+          signal: ender.signal,
+          stream: true,
+          headers: { accept: 'text/event-stream, application/json' },
+        })
+        .asResponse()
+      const pieces = /\bjson\b/i.test(response.headers.get('content-type') ?? '')
+        ? [wholeAnswer(await response.json(), response.headers)]
+        : // The stream aborts its own controller when it breaks off, so it does not get ours.
+          Stream.fromSSEResponse<unknown>(response, new AbortController(), client)
+      for await (const piece of pieces) {
+        const { content, text } = assembly.add(piece)
+        if (content) {
+          clearTimeout(timer)
+          timer = watch()
+        }
+        if (text !== '') request.onText?.(text)
+        if (assembly.tooLarge) {
+          ender.abort()
+          return failed({ kind: 'malformed', message: 'the answer went on without end and was given up' })
+        }
+      }
+      // The client ends a stream quietly when it is aborted, so that must be asked.
+      if (ender.signal.aborted) return failed(ended(idle, options.idleMs))
+      return assembly.end()
+    } catch (thrown) {
+      if (ender.signal.aborted) return failed(ended(idle, options.idleMs))
+      const next = refusedParameter(thrown, body)
+      if (next) {
+        switches = next
+        return await once(request, wireBody(request, config, switches))
+      }
+      return failed(readFault(thrown, time.wall(), hide))
+    } finally {
+      clearTimeout(timer)
+      request.signal.removeEventListener('abort', stop)
+    }
+  }
+
+  const refusedParameter = (thrown: unknown, body: Record<string, unknown>) =>
+    thrown instanceof APIError && (thrown.status === 400 || thrown.status === 422)
+      ? switched(switches, thrown.param ?? null, thrown.message, body)
+      : null
+
+  return {
+    label: `${config.provider ?? 'openai'}/${config.name ?? 'default'}`,
+    async turn(request) {
+      if (request.signal.aborted) return failed(ended(false, 0))
+      return once(request, wireBody(request, config, switches))
+    },
+  }
+}
+
+const ended = (idle: boolean, idleMs: number): ModelFault =>
+  idle
+    ? { kind: 'timeout', message: `nothing of an answer came for ${Math.round(idleMs / 100) / 10} s` }
+    : { kind: 'aborted', message: 'the call was aborted' }
+
+/** A 200 that carries an error object is an error all the same. */
+const wholeAnswer = (body: unknown, headers: Headers): unknown => {
+  const error = typeof body === 'object' && body !== null && 'error' in body ? body.error : null
+  if (error)
+    throw new APIError(undefined, typeof error === 'object' ? error : { message: String(error) }, undefined, headers)
+  return body
+}

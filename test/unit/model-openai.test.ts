@@ -1,0 +1,189 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { retryAfter } from '../../src/model/fault.ts'
+import type { ChatMessage, ToolSchema } from '../../src/model/model.ts'
+import { openaiModel } from '../../src/model/openai.ts'
+import { type Reply, type ScriptedServer, startScripted, strictFault } from '../../src/model/scripted.ts'
+import type { ModelConfig } from '../../src/protocol/config.ts'
+
+let server: ScriptedServer | undefined
+afterEach(async () => {
+  await server?.close()
+  server = undefined
+})
+
+const tools: ToolSchema[] = [{ name: 'ls', description: 'list', parameters: { type: 'object', properties: {} } }]
+const user: ChatMessage[] = [{ role: 'user', text: 'hello' }]
+
+const open = async (script: Parameters<typeof startScripted>[0], config: ModelConfig = {}, idleMs = 5000) => {
+  server = await startScripted(script)
+  const model = openaiModel({
+    config: { name: 'm', baseURL: server.baseURL, ...config },
+    apiKey: 'sk-secret-1',
+    idleMs,
+  })
+  const turn = (messages = user, signal = new AbortController().signal, with_ = tools) =>
+    model.turn({ system: 'you are a test', messages, tools: with_, signal })
+  return { server, turn, model }
+}
+
+describe('answers', () => {
+  test('a stream of text and calls, its usage, and a whole completion in place of a stream', async () => {
+    const reply = { text: 'looking', calls: [{ name: 'ls', args: { path: '.' }, id: 'c1' }] }
+    const { server, turn } = await open([reply, { ...reply, plain: true }])
+    const expected = {
+      stop: 'calls',
+      text: 'looking',
+      calls: [{ id: 'c1', name: 'ls', arguments: '{"path":"."}' }],
+      usage: { input: 100, cachedInput: 0, output: 10 },
+    }
+    expect(await turn()).toEqual(expected)
+    expect(await turn()).toEqual(expected)
+    expect(server.headers[0]?.authorization).toBe('Bearer sk-secret-1')
+    expect(server.requests[0]).toMatchObject({ stream: true, stream_options: { include_usage: true } })
+  })
+  test('F17 ill-formed text in the history is healed when sent; F19 no tools means none in any form', async () => {
+    const history: ChatMessage[] = [
+      { role: 'user', text: 'half \ud83d' },
+      { role: 'user', text: 'and more' },
+      { role: 'assistant', text: '', calls: [{ id: 'a', name: 'ls', arguments: null, fault: 'cut' }] },
+      { role: 'tool', callId: 'a', name: 'ls', text: '\udc00' },
+    ]
+    const { server, turn } = await open(['one', 'two'])
+    expect((await turn(history)).stop).toBe('end')
+    expect((await turn(history, undefined, [])).stop).toBe('end')
+    expect(server.requests[1]).not.toHaveProperty('tools')
+    expect(JSON.stringify(server.requests[1])).not.toContain('tool_calls')
+  })
+  test('the strict server itself refuses what strict providers refuse', () => {
+    const base = { model: 'm', messages: [{ role: 'user', content: 'x' }] }
+    const call = {
+      role: 'assistant',
+      tool_calls: [{ id: 'a', type: 'function', function: { name: 'ls', arguments: '{}' } }],
+    }
+    const tool = { type: 'function', function: { name: 'ls', parameters: { type: 'object' } } }
+    const result = { role: 'tool', tool_call_id: 'a', content: 'x' }
+    expect(strictFault(base)).toBeNull()
+    expect(strictFault({ ...base, tools: [] })).toMatch(/empty/)
+    expect(strictFault({ ...base, messages: [call, result], tools: [tool] })).toBeNull()
+    expect(strictFault({ ...base, messages: [call, result] })).toMatch(/no tools/)
+    expect(strictFault({ ...base, messages: [call], tools: [tool] })).toMatch(/without a result/)
+    expect(strictFault({ ...base, messages: [call, ...base.messages, result], tools: [tool] })).toMatch(/right after/)
+    expect(strictFault({ ...base, messages: [result] })).toMatch(/no call/)
+    expect(strictFault({ ...base, messages: [{ role: 'user', content: '\ud83d' }] })).toMatch(/ill-formed/)
+  })
+})
+
+describe('faults', () => {
+  const fault = async (reply: Reply, config: ModelConfig = {}) => {
+    const { turn } = await open([reply], config)
+    const got = await turn()
+    expect(got.stop).toBe('error')
+    await server?.close()
+    return got.fault
+  }
+  test('F11 Retry-After in both forms; a bad value is none; a used-up quota is told apart', async () => {
+    const limited = (headers: Record<string, string>) => fault({ status: 429, headers })
+    expect(await limited({ 'retry-after': '2' })).toMatchObject({ kind: 'rate_limit', retryAfterMs: 2000 })
+    const inTen = new Date(Date.now() + 10_000).toUTCString()
+    const dated = (await limited({ 'retry-after': inTen }))?.retryAfterMs ?? 0
+    expect(dated).toBeGreaterThan(5000)
+    expect(dated).toBeLessThanOrEqual(10_000)
+    for (const bad of ['-1', 'abc']) expect((await limited({ 'retry-after': bad }))?.retryAfterMs).toBeUndefined()
+    expect((await limited({}))?.retryAfterMs).toBeUndefined()
+    expect(await fault({ status: 429, body: { error: { code: 'insufficient_quota', message: 'no' } } })).toMatchObject({
+      kind: 'quota',
+    })
+    expect(retryAfter(name => (name === 'retry-after-ms' ? '1500' : '9'), 0)).toBe(1500)
+    expect(retryAfter(() => 'Thu, 01 Jan 1970 00:00:05 GMT', 10_000)).toBe(0)
+  })
+  test('each kind of failure has its own', async () => {
+    expect(await fault({ status: 500 })).toMatchObject({ kind: 'overloaded', status: 500 })
+    expect(await fault({ status: 401, body: { error: { message: 'bad key sk-secret-1' } } })).toMatchObject({
+      kind: 'auth',
+      message: expect.not.stringContaining('sk-secret-1'),
+    })
+    expect(await fault({ status: 404 })).toMatchObject({ kind: 'bad_request' })
+    expect(
+      await fault({
+        status: 400,
+        body: { error: { code: 'context_length_exceeded', message: 'maximum context length is 8' } },
+      }),
+    ).toMatchObject({ kind: 'overflow' })
+    expect(await fault({ drop: true })).toMatchObject({ kind: 'network' })
+    expect(await fault({ chunks: [{ choices: [{ delta: { content: 'a' } }] }], ends: 'cut' })).toMatchObject({
+      kind: 'network',
+    })
+    expect(await fault({ raw: 'data: {"choi\n\n' })).toMatchObject({ kind: 'malformed' })
+    expect(await fault({ raw: '<html>', type: 'application/json' })).toMatchObject({ kind: 'malformed' })
+    expect(await fault({ raw: 'data: {"error":{"message":"rate limit reached"}}\n\n' })).toMatchObject({
+      kind: 'rate_limit',
+    })
+    expect(await fault({ raw: '{"error":{"message":"engine died"}}', type: 'application/json' })).toMatchObject({
+      kind: 'overloaded',
+    })
+    expect(await fault('x', { baseURL: 'http://127.0.0.1:1/v1' })).toMatchObject({ kind: 'network' })
+  })
+  test('F07 answers without a choice are malformed', async () => {
+    for (const chunk of [{ choices: [] }, { choices: null }, {}, { choices: [{ message: null }] }])
+      expect(await fault({ chunks: [chunk] })).toMatchObject({ kind: 'malformed' })
+  })
+  test('F13 a stalled stream ends by the idle time-out, with keep-alives too, and aborts at once', async () => {
+    const piece = { choices: [{ delta: { content: 'a' } }] }
+    for (const keepAliveMs of [60_000, 5]) {
+      const { turn } = await open([{ chunks: [piece, piece, piece], ends: 'hang', keepAliveMs }], {}, 60)
+      expect((await turn()).fault).toMatchObject({ kind: 'timeout' })
+      await server?.close()
+    }
+    const { model } = await open([{ chunks: [piece], ends: 'hang' }], {}, 60_000)
+    const ender = new AbortController()
+    const started = model.turn({
+      system: 's',
+      messages: user,
+      tools,
+      signal: ender.signal,
+      onText: () => ender.abort(),
+    })
+    expect((await started).fault).toMatchObject({ kind: 'aborted' })
+  })
+  test('F21 a refused parameter is switched once and remembered', async () => {
+    const refuse = (message: string): Reply => ({ status: 400, body: { error: { message } } })
+    const script =
+      (taken: string) =>
+      (request: Readonly<Record<string, unknown>>): Reply => {
+        const other = taken === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
+        return other in request ? refuse(`Unsupported parameter: '${other}', use '${taken}' instead.`) : 'fine'
+      }
+    const one = await open(script('max_completion_tokens'), { maxOutputTokens: 9 })
+    expect((await one.turn()).text).toBe('fine')
+    expect((await one.turn()).text).toBe('fine')
+    expect(one.server.requests).toHaveLength(3)
+    expect(one.server.requests[2]).toMatchObject({ max_completion_tokens: 9 })
+    await server?.close()
+    const two = await open(script('max_tokens'), {
+      maxOutputTokens: 9,
+      quirks: { maxTokensField: 'max_completion_tokens' },
+    })
+    expect((await two.turn()).text).toBe('fine')
+    expect(two.server.requests).toHaveLength(2)
+    await server?.close()
+    const three = await open(
+      request => {
+        for (const name of [
+          'parallel_tool_calls',
+          'temperature',
+          'stream_options',
+          'max_tokens',
+          'max_completion_tokens',
+        ])
+          if (name in request) return refuse(`${name} is not supported`)
+        return 'fine'
+      },
+      { maxOutputTokens: 9, temperature: 0.1, quirks: { parallelToolCalls: false } },
+    )
+    expect((await three.turn()).text).toBe('fine')
+    await server?.close()
+    const never = await open(() => refuse('max_tokens is not supported'), { maxOutputTokens: 9 })
+    expect((await never.turn()).fault).toMatchObject({ kind: 'bad_request' })
+    expect(never.server.requests.length).toBeLessThan(4)
+  })
+})
