@@ -22,7 +22,7 @@ const does = {
   },
   'throw in a timer': () => setTimeout(does.throw, 1),
   reject: () => {
-    Promise.reject(new Error('rejected on purpose'))
+    void Promise.reject(new Error('rejected on purpose'))
   },
   'exit 3': () => process.exit(3),
   hang: () => {
@@ -47,7 +47,7 @@ const does = {
   ask: () => say({ t: 'req', id: 1, method: 'hello', params: {} }),
   'ask a server that never answers': () => {
     // A model request in flight: the socket stays open, and so does the wait for its answer.
-    import('node:net').then(({ connect }) =>
+    void import('node:net').then(({ connect }) =>
       connect(workerData.member.port, '127.0.0.1', () => say({ t: 'state', state: 'working', waiting: null })),
     )
   },

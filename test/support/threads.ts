@@ -1,25 +1,11 @@
 import { fileURLToPath } from 'node:url'
 import { afterEach } from 'vitest'
 import { clock, delay } from '../../src/lib/clock.ts'
-import type { FromThread, ThreadData } from '../../src/protocol/thread.ts'
+import type { FromThread } from '../../src/protocol/thread.ts'
 import type { Reply, ThreadStatus, ThreadsOptions } from '../../src/supervisor/threads.ts'
 import { Threads } from '../../src/supervisor/threads.ts'
 
 export const threadEntry = fileURLToPath(new URL('./thread.mjs', import.meta.url))
-
-/** What a thread of test/support/thread.mjs is started with: it does `acts` in order. */
-export const actor = (name: string, acts: string[], extra: object = {}): ThreadData => ({
-  name,
-  root: '/nowhere',
-  workspace: '/nowhere',
-  mode: 'dir',
-  member: { acts, ...extra },
-  limits: {},
-  sandbox: { mode: 'off', kind: 'none', detail: '', remedy: null },
-  dataPaths: [],
-  teammates: [],
-  lead: 'human',
-})
 
 interface Seen {
   readonly messages: { name: string; message: FromThread; reply: Reply }[]

@@ -4,8 +4,8 @@ import { afterDeath, longestDelay, restartDelay } from '../../../src/supervisor/
 
 const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
 
-test('C07 every wait for a restart is longer than the one before it, until the cap of a minute', () => {
-  fc.assert(
+test('C07 every wait for a restart is longer than the one before it, until the cap of a minute', async () => {
+  await fc.assert(
     fc.property(fc.integer({ min: 1, max: 10_000 }), chance, chance, (restart, a, b) => {
       const before = restartDelay(restart, a)
       const after = restartDelay(restart + 1, b)
@@ -17,8 +17,8 @@ test('C07 every wait for a restart is longer than the one before it, until the c
   )
 })
 
-test('C07 the limit of restarts is kept exactly, none allowed included', () => {
-  fc.assert(
+test('C07 the limit of restarts is kept exactly, none allowed included', async () => {
+  await fc.assert(
     fc.property(fc.nat(30), fc.nat(30), chance, (restarts, limit, random) => {
       const then = afterDeath(restarts, limit, random)
       expect(then.next).toBe(restarts < limit ? 'restart' : 'fail')
