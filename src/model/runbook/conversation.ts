@@ -116,7 +116,7 @@ const items = (text: string): Item[] => {
     found.push({
       kind: kind as Item['kind'],
       attributes: Object.fromEntries(
-        [...attributes.matchAll(/([a-z]+)="([^"]*)"/g)].map(([, name = '', value = '']) => [name, value]),
+        [...attributes.matchAll(/([a-z_]+)="([^"]*)"/g)].map(([, name = '', value = '']) => [name, attribute(value)]),
       ),
       body: body.replace(/^\n|\n$/g, ''),
     })
@@ -135,11 +135,14 @@ const taskItem = (item: Item): TaskItem => {
   }
 }
 
-const unescaped = (text: string): string => text.replace(/&lt;(?=\/?(?:task|message|request|note|returned)\b)/g, '<')
+const unescaped = (text: string): string => text.replace(/&lt;(?=\/?(?:task|message|request|note|returned)\b)/gi, '<')
 
 /** Whether a note tells that the task is not in hand any more. */
 const saysTaken = (note: string, id: string): boolean =>
   note.includes(id) && /\b(?:taken away|taken from you|unassigned|no longer (?:yours|in your hands))\b/i.test(note)
+
+const attribute = (text: string): string =>
+  text.replaceAll('&lt;', '<').replaceAll('&quot;', '"').replaceAll('&amp;', '&')
 
 const plain = (content: z.infer<typeof Content>): string =>
   typeof content === 'string' ? content : (content ?? []).map(part => part.text ?? '').join('')

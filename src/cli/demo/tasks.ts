@@ -1,0 +1,197 @@
+import * as code from './code.ts'
+import { verifyCommand } from './files.ts'
+
+/** One of the demo's eight tasks, as it is dropped. */
+export interface DemoTask {
+  /** Name of the dropped file, without `.md`. */
+  readonly key: string
+  readonly title: string
+  readonly assignee: string
+  /** Keys of the tasks it waits for. */
+  readonly after: readonly string[]
+  /** The task whose merge its own waits for, and how its first claim comes back for it. */
+  readonly behind: { readonly key: string; readonly returned: 'conflict' | 'verify' } | null
+  readonly text: string
+}
+
+export const demoTeam = [
+  { name: 'reader', role: 'input: files, cells, numbers' },
+  { name: 'counter', role: 'figures: sums, means, the report' },
+  { name: 'writer', role: 'output: tables and the command line' },
+  { name: 'checker', role: 'limits, documentation, last looks' },
+] as const
+
+const file = (path: string, text: string): string => `~~~ file=${path}\n${text}~~~\n`
+const sh = (command: string, option = ''): string => `~~~sh${option}\n${command}\n~~~\n`
+/** Runs the tests as they are in the clone; `passing` is how many there are by then. */
+const tested = (passing: number): string => `${sh(verifyCommand)}~~~expect\n# pass ${passing}\n# fail 0\n~~~\n`
+
+/**
+ *   quoted-cells ─┬▶ totals ──┬▶ report ─┬▶ command ──▶ how-to-use        totals and table change the same lines: conflict
+ *                 ├▶ table ───┤          │                            strict-numbers breaks what spread relies on: verify
+ *                 ├▶ spread ──┘          │
+ *                 └▶ strict-numbers ─────┘
+ */
+export const demoTasks: readonly DemoTask[] = [
+  {
+    key: 'quoted-cells',
+    title: 'Read quoted cells',
+    assignee: 'reader',
+    after: [],
+    behind: null,
+    text: `A cell in double quotes may hold commas, and "" for a quote.
+
+${file('src/csv.js', code.csv)}
+${file('test/csv.test.js', code.csvTest)}
+${tested(5)}
+commit: Read quoted cells
+note: parse() reads quotes now; it does not read line breaks inside them.
+@counter: parse() keeps "tea, green" in one cell now, so columns stay where they are.
+@writer: a cell may hold a comma from now on: do not split rows yourself.
+`,
+  },
+  {
+    key: 'totals',
+    title: 'Sum up a column',
+    assignee: 'counter',
+    after: ['quoted-cells'],
+    behind: null,
+    text: `The sum and the mean of a column, by its name.
+
+${file('src/totals.js', code.totals)}
+${file('test/totals.test.js', code.totalsTest)}
+${file('src/index.js', code.index('csv', 'number', 'totals'))}
+${tested(7)}
+commit: Sum up a column
+@writer: total(rows, column) and mean(rows, column) are in src/totals.js.
+`,
+  },
+  {
+    key: 'table',
+    title: 'Lay rows out as a table',
+    assignee: 'writer',
+    after: ['quoted-cells'],
+    behind: { key: 'totals', returned: 'conflict' },
+    text: `Columns padded to their widest cell, numbers to the right.
+
+${file('src/table.js', code.table)}
+${file('test/table.test.js', code.tableTest)}
+${file('src/index.js', code.index('csv', 'number', 'table'))}
+${tested(7)}
+commit: Lay rows out as a table
+
+## If sent back
+
+Somebody else added to the list of exports meanwhile. Both lines are wanted.
+
+${sh('git merge hub/trunk', ' may-fail')}
+${file('src/index.js', code.index('csv', 'number', 'table', 'totals'))}
+${tested(9)}
+commit: Keep both exports
+@counter: our exports met in src/index.js; both are in now.
+`,
+  },
+  {
+    key: 'strict-numbers',
+    title: 'Refuse cells that are no numbers',
+    assignee: 'reader',
+    after: ['quoted-cells'],
+    behind: null,
+    text: `A typing error must not count as 0.
+
+${file('src/number.js', code.number)}
+${file('test/number.test.js', code.numberTest)}
+${tested(7)}
+commit: Refuse cells that are no numbers
+@checker: toNumber() throws on what is no number now; ask isNumber() first.
+`,
+  },
+  {
+    key: 'spread',
+    title: 'Least and most of a column',
+    assignee: 'checker',
+    after: ['quoted-cells'],
+    behind: { key: 'strict-numbers', returned: 'verify' },
+    text: `A cell without a number, like n/a, counts as 0 in this library.
+
+${file('src/spread.js', code.spread)}
+${file('test/spread.test.js', code.spreadTest)}
+${tested(6)}
+commit: Least and most of a column
+
+## If sent back
+
+Numbers became strict on the trunk: such cells are left out now.
+
+${sh('git merge hub/trunk', ' may-fail')}
+${file('src/spread.js', code.spreadMended)}
+${file('test/spread.test.js', code.spreadTestMended)}
+${sh(verifyCommand)}~~~expect
+# fail 0
+~~~
+commit: Leave cells without a number out
+@reader: spread() relied on n/a being 0; it asks isNumber() now.
+`,
+  },
+  {
+    key: 'report',
+    title: 'Put the report together',
+    assignee: 'counter',
+    after: ['totals', 'table', 'spread'],
+    behind: null,
+    text: `The table of a CSV text, and under it the figures of one column.
+
+${file('src/report.js', code.report)}
+${file('test/report.test.js', code.reportTest)}
+${file('src/index.js', code.index('csv', 'number', 'report', 'spread', 'table', 'totals'))}
+${tested(13)}
+commit: Put the report together
+@writer: report(text, column) returns the whole text to print.
+`,
+  },
+  {
+    key: 'command',
+    title: 'A command to print it',
+    assignee: 'writer',
+    after: ['report', 'strict-numbers'],
+    behind: null,
+    text: `\`node bin/tally.js <file> <column>\`
+
+${file('bin/tally.js', code.bin)}
+${file('test/command.test.js', code.binTest)}
+${sh('node bin/tally.js data/sales.csv sold')}~~~expect
+mon | tea, green |    4
+total 21, mean 7, least 4, most 11
+~~~
+${tested(15)}
+commit: A command to print the report
+@checker: node bin/tally.js data/sales.csv sold prints the report: please document it.
+`,
+  },
+  {
+    key: 'how-to-use',
+    title: 'Say how to use it',
+    assignee: 'checker',
+    after: ['command'],
+    behind: null,
+    text: `The README shows the command and what it prints, and that is checked here.
+
+${file('README.md', code.readme)}
+${sh('node bin/tally.js data/sales.csv sold')}~~~expect
+${code.printed}~~~
+commit: Say how to use it
+@user: tally is ready: README.md shows how to use it.
+`,
+  },
+]
+
+/** The file to drop: frontmatter, then the runbook. */
+export const dropText = (task: DemoTask): string =>
+  [
+    '---',
+    `title: ${task.title}`,
+    `assignee: ${task.assignee}`,
+    `blockedBy: [${task.after.map(key => `${key}.md`).join(', ')}]`,
+    '---',
+    task.text,
+  ].join('\n')
