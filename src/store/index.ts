@@ -1,0 +1,5 @@
+export { type Holder, type HoldOptions, type HoldReport, hold } from './files/holder.ts'
+export { openReadOnly } from './files/read-only.ts'
+export { openMemoryStore } from './memory.ts'
+export { type Client, connect } from './rpc/client.ts'
+export type { From, RpcHandler } from './rpc/server.ts'
