@@ -1,0 +1,86 @@
+import { fail, ok, type Result } from '../lib/result.ts'
+import { mergeTree } from './merge.ts'
+import { commitTree, type HubRepository, isAncestor, moveRef, needRef, refs } from './repository.ts'
+import { type Git, uploadPack } from './run.ts'
+import { readBase, type Workspace } from './workspace.ts'
+
+/** What became of a look at the base. */
+export interface BaseReport {
+  /** The base's head differs from the one seen at the last look. */
+  readonly moved: boolean
+  /** The base's head at the last look, and now. */
+  readonly from: string
+  readonly to: string
+  /** The base no longer contains the head seen before: somebody rewrote it. */
+  readonly rewritten: boolean
+  /** How it came into the trunk. `none`: it was there already. `conflict`: it did not, and the trunk stays where it was. */
+  readonly how: 'none' | 'fast-forward' | 'merge' | 'conflict'
+  /** The trunk's commit now. */
+  readonly trunk: string
+  /** The paths in conflict. */
+  readonly files: readonly string[]
+}
+
+/** Takes the base into the hub by the local transport, so that objects are copied and no file is shared with the workspace. */
+export const fetchBase = async (git: Git, workspace: Workspace): Promise<Result<null>> => {
+  const done = await git([
+    'fetch',
+    '-q',
+    '--no-write-fetch-head',
+    '--no-auto-maintenance',
+    '--no-recurse-submodules',
+    uploadPack,
+    workspace.commonDir,
+    `+${workspace.baseRef}:${refs.base}`,
+  ])
+  return done.ok ? ok(null) : done
+}
+
+/**
+ * Fetches the base from the workspace when it moved, and brings it into the trunk without a work tree. Safe to repeat: after a
+ * crash in between, the next call goes on. Faults: `config` (the base is gone), `refused` (nothing in common with the trunk).
+ */
+export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport>> => {
+  const from = await needRef(hub.git, refs.base, 'the base')
+  if (!from.ok) return from
+  const now = await readBase(hub.anywhere, hub.workspace)
+  if (!now.ok) return now
+  if (now.value !== from.value) {
+    const fetched = await fetchBase(hub.git, hub.workspace)
+    if (!fetched.ok) return fetched
+  }
+  // What was fetched, which may be newer still than what was read.
+  const to = await needRef(hub.git, refs.base, 'the base')
+  if (!to.ok) return to
+  const trunk = await needRef(hub.git, hub.trunkRef, `the trunk ${hub.trunkName}`)
+  if (!trunk.ok) return trunk
+  const grew = from.value === to.value ? ok(true) : await isAncestor(hub.git, from.value, to.value)
+  if (!grew.ok) return grew
+  const report = { moved: to.value !== from.value, from: from.value, to: to.value, rewritten: !grew.value, files: [] }
+  const held = await isAncestor(hub.git, to.value, trunk.value)
+  if (!held.ok) return held
+  if (held.value) return ok({ ...report, how: 'none', trunk: trunk.value })
+  const behind = await isAncestor(hub.git, trunk.value, to.value)
+  if (!behind.ok) return behind
+  const { baseName } = hub.workspace
+  if (behind.value) {
+    const moved = await moveRef(hub.git, hub.trunkRef, to.value, trunk.value, `fast-forward to ${baseName}`)
+    return moved.ok ? ok({ ...report, how: 'fast-forward', trunk: to.value }) : moved
+  }
+  const trial = await mergeTree(hub.git, trunk.value, to.value)
+  if (!trial.ok)
+    return trial.fault.code === 'refused'
+      ? fail(
+          'refused',
+          `${baseName} in ${hub.workspace.top} has no history in common with the trunk`,
+          'name the right branch as "base" in config.json, or start with a new hub: move .team/hub.git away',
+          trial.fault,
+        )
+      : trial
+  if (!trial.value.clean) return ok({ ...report, how: 'conflict', trunk: trunk.value, files: trial.value.files })
+  const message = `Merge ${baseName} into ${hub.trunkName}`
+  const commit = await commitTree(hub.git, trial.value.tree, [trunk.value, to.value], message)
+  if (!commit.ok) return commit
+  const moved = await moveRef(hub.git, hub.trunkRef, commit.value, trunk.value, message)
+  return moved.ok ? ok({ ...report, how: 'merge', trunk: commit.value }) : moved
+}

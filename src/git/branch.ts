@@ -1,0 +1,302 @@
+import { fail, ok, type Result } from '../lib/result.ts'
+
+/**
+ * What is done with git inside a teammate's clone is done inside its sandbox: as one `sh` script, whose output is read back here.
+ * Its lines start with a mark, since hooks and git itself may write between them. Nothing here is trusted by the supervisor: it
+ * looks at what it fetches.
+ */
+const mark = '@@team'
+
+export interface SwitchOptions {
+  /** The task's branch. */
+  readonly branch: string
+  /** Where it starts when it is new: a commit in the hub. */
+  readonly start: string
+  /** Its head in the hub, when it was worked on before. */
+  readonly resume: string | null
+  /** The hub's folder. */
+  readonly hub: string
+  /** The trunk's full ref in the hub. */
+  readonly trunkRef: string
+  /** A commit to merge in first, the trunk that the task was sent back for; a conflict is left in the tree to be settled. */
+  readonly mergeTrunk: string | null
+  /** How long somebody else's lock is waited for; default 5 s. */
+  readonly lockSeconds?: number | undefined
+}
+
+export interface Switched {
+  readonly branch: string
+  readonly head: string
+  /** The refs that work was saved to before anything was moved; empty when there was nothing to save. */
+  readonly rescued: readonly string[]
+  /** `left`: the merge could not start, see `notes`. */
+  readonly mergedTrunk: 'no' | 'already' | 'clean' | 'conflict' | 'left'
+  /** The paths in conflict. */
+  readonly conflicts: readonly string[]
+  /** Uncommitted work of this same branch that is still there. */
+  readonly kept: boolean
+  /** What else happened, for the teammate: a hook that failed, an old lock taken away. */
+  readonly notes: readonly string[]
+}
+
+/** A word that the shell takes as it is. */
+export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+
+/** What every script starts with: only the clone it stands in, never a repository around it. */
+const preamble = (lockSeconds: number) => `set -u
+export LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_EDITOR=true GIT_MERGE_AUTOEDIT=no
+unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_COMMON_DIR GIT_NAMESPACE GIT_PREFIX
+say() { printf '\\n${mark} %s\\n' "$*"; }
+lines() { tail -n 20 | while IFS= read -r l || [ -n "$l" ]; do say "$1 $l"; done; }
+die() { printf '%s\\n' "$2" | lines "error:$1"; exit 3; }
+[ -d .git ] && [ ! -L .git ] || die clone "there is no clone in $PWD"
+export GIT_CEILING_DIRECTORIES="\${PWD%/*}"
+dir="$PWD/.git"
+g() { git -c core.fsmonitor=false -c core.quotePath=true -c core.safecrlf=false -c advice.addEmbeddedRepo=false -c gc.auto=0 "$@"; }
+[ "$(g rev-parse --git-dir 2>&1)" = .git ] || die clone "there is no sound clone in $PWD: $(g rev-parse --git-dir 2>&1 | head -n 1)"
+work=$(mktemp -d "\${TMPDIR:-/tmp}/team-git.XXXXXX") || die clone "no temporary folder"
+trap 'rm -rf "$work"' EXIT
+age() { now=$(date +%s); made=$(stat -c %Y "$1" 2>/dev/null || stat -f %m "$1" 2>/dev/null || echo "$now"); echo $((now - made)); }
+unlock() {
+  for lock in "$dir/index.lock" "$dir/HEAD.lock"; do
+    n=0
+    while [ -e "$lock" ] && [ $n -lt ${Math.round(lockSeconds * 10)} ]; do sleep 0.1; n=$((n + 1)); done
+    [ -e "$lock" ] || continue
+    old=$(age "$lock")
+    [ "$old" -ge 600 ] || die lock "git is locked by $lock ($old s old); if no git runs there, remove that file and try again"
+    rm -f "$lock" && say "note removed $lock, left by a git that ended $old s ago"
+  done
+}
+`
+
+/** Functions that save what is uncommitted to `refs/team/rescue/…`: untracked files too, and ignored ones that the next branch would overwrite. */
+const saving = `
+head_now() { g rev-parse -q --verify HEAD; }
+here() { g symbolic-ref -q --short HEAD || echo detached; }
+dirty() { [ -n "$(g --no-optional-locks status --porcelain --untracked-files=normal 2>&1 | head -n 1)" ]; }
+busy() { for f in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD rebase-merge rebase-apply BISECT_LOG; do [ -e "$dir/$f" ] && return 0; done; return 1; }
+in_the_way() {
+  g diff --name-only --no-renames -z --diff-filter=A HEAD "$1" -- | xargs -0 sh -c '
+    for f; do
+      if [ -e "$f" ] || [ -L "$f" ]; then printf "%s\\0" "$f"; continue; fi
+      d=$f
+      while case $d in */*) true ;; *) false ;; esac; do
+        d=\${d%/*}
+        if [ -L "$d" ] || { [ -e "$d" ] && [ ! -d "$d" ]; }; then printf "%s\\0" "$d"; break; fi
+      done
+    done' sh
+}
+nested() { g ls-files -o --exclude-standard -z | xargs -0 sh -c 'for f; do case $f in */) printf "%s\\0" "\${f%/}" ;; esac; done' sh; }
+keep_ref() {
+  short=$(printf %.10s "$2")
+  ref="refs/team/rescue/$1-$(date -u +%Y%m%dT%H%M%SZ)-$short"
+  g update-ref "$ref" "$2" || die rescue "what is uncommitted could not be saved; nothing was changed"
+  say "rescued $ref"
+}
+save_work() {
+  from=$(here)
+  index="$work/index"
+  rm -f "$index"
+  staged=$(g write-tree 2>/dev/null || true)
+  GIT_INDEX_FILE="$index" g read-tree HEAD || die rescue "the state of $from cannot be read"
+  # A repository inside the clone is neither saved nor touched: it is not this repository's work.
+  nested | tee "$work/nested" | xargs -0 sh -c 'printf ".\\0"; for f; do printf ":(exclude,literal)%s\\0" "$f"; done' sh >"$work/add"
+  tr '\\0' '\\n' <"$work/nested" | while IFS= read -r f; do say "note $f is a repository of its own and was left where it is"; done
+  out=$(GIT_INDEX_FILE="$index" g add -A --pathspec-from-file="$work/add" --pathspec-file-nul 2>&1) || die rescue "what is uncommitted could not be saved, so nothing was changed: $out"
+  if [ -s "$work/way" ]; then
+    out=$(GIT_LITERAL_PATHSPECS=1 GIT_INDEX_FILE="$index" g add -A -f --pathspec-from-file="$work/way" --pathspec-file-nul 2>&1) || die rescue "what is in the way could not be saved, so nothing was changed: $out"
+  fi
+  tree=$(GIT_INDEX_FILE="$index" g write-tree) || die rescue "what is uncommitted could not be saved; nothing was changed"
+  set --
+  if [ -n "$staged" ] && [ "$staged" != "$tree" ] && [ "$staged" != "$(g rev-parse 'HEAD^{tree}')" ]; then
+    set -- -p "$(printf 'Staged on %s\\n' "$from" | g commit-tree "$staged" -p HEAD -F -)"
+  fi
+  if [ "$tree" = "$(g rev-parse 'HEAD^{tree}')" ] && [ $# -eq 0 ] && [ "$from" != detached ]; then
+    :
+  else
+    saved=$(printf 'Uncommitted work on %s\\n' "$from" | g commit-tree "$tree" -p HEAD "$@" -F -) || die rescue "what is uncommitted could not be saved; nothing was changed"
+    keep_ref "$from" "$saved"
+  fi
+  for op in cherry-pick revert rebase am; do g $op --quit >/dev/null 2>&1; done
+  g bisect reset HEAD >/dev/null 2>&1
+  out=$(g reset -q --hard HEAD 2>&1) || die clean "$out"
+  out=$(g clean -q -f -d 2>&1) || die clean "$out"
+  if [ -s "$work/way" ]; then xargs -0 rm -rf -- <"$work/way"; fi
+}
+`
+
+/**
+ * The script that makes the task's branch the one in hand. First it saves what is uncommitted on another branch to a rescue ref;
+ * it brings the trunk as `hub/trunk`; then it switches: to the branch as the clone has it where that is newer than the hub's head,
+ * to the hub's head where that is newer, and where both went their own way to the hub's head with the clone's saved. Uncommitted
+ * work of the same branch stays. Run again, it changes nothing. Needs git, sh and coreutils; the hub readable.
+ */
+export const switchScript = (options: SwitchOptions): string => {
+  const q = shellWord
+  return `${preamble(options.lockSeconds ?? 5)}${saving}
+branch=${q(options.branch)} start=${q(options.start)} resume=${q(options.resume ?? '')} merge=${q(options.mergeTrunk ?? '')}
+synced="refs/team/synced/$branch"
+unlock
+head_now >/dev/null || die clone "HEAD names no commit"
+out=$(g fetch -q --no-tags --no-write-fetch-head --no-recurse-submodules --upload-pack='git -c safe.directory=* upload-pack' ${q(options.hub)} ${q(`+${options.trunkRef}:refs/remotes/hub/trunk`)} 2>&1) || die fetch "the trunk cannot be read: $out"
+for commit in $start $resume $merge; do g cat-file -e "$commit^{commit}" 2>/dev/null || die fetch "commit $commit is not in the hub"; done
+mine=$(g rev-parse -q --verify "refs/heads/$branch^{commit}" || true)
+last=$(g rev-parse -q --verify "$synced" || true)
+older() { g merge-base --is-ancestor "$1" "$2"; }
+target=$mine aside=
+if [ -z "$mine" ]; then target=\${resume:-$start}
+elif [ -z "$resume" ] || [ "$resume" = "$last" ] || older "$resume" "$mine"; then target=$mine
+elif older "$mine" "$resume"; then target=$resume
+else target=$resume aside=$mine
+fi
+current=$(here)
+if [ "$current" != "$branch" ] || [ "$target" != "$mine" ]; then
+  : >"$work/way"
+  in_the_way "$target" >"$work/way"
+  lost=
+  if [ "$current" = detached ] && [ -z "$(g for-each-ref --contains HEAD --count=1)" ]; then lost=1; fi
+  if busy || dirty || [ -s "$work/way" ]; then save_work
+  elif [ -n "$lost" ]; then keep_ref detached "$(head_now)"
+  fi
+  [ -z "$aside" ] || keep_ref "$branch" "$aside"
+  if [ "$current" = "$branch" ]; then g reset -q --hard "$target" >"$work/out" 2>&1
+  else
+    if [ -n "$mine" ] && [ "$target" != "$mine" ]; then g update-ref "refs/heads/$branch" "$target" "$mine" >"$work/out" 2>&1 || die switch "$(cat "$work/out")"; fi
+    if [ -n "$mine" ]; then g switch -q "$branch" >"$work/out" 2>&1; else g switch -q --no-track -c "$branch" "$target" >"$work/out" 2>&1; fi
+  fi
+  code=$?
+  # A post-checkout hook that fails makes git fail after the switch was made: told, not taken for a failure.
+  if [ "$(here)" != "$branch" ] || [ "$(head_now)" != "$target" ]; then die switch "$(cat "$work/out")"; fi
+  [ $code -eq 0 ] || { say "note a hook failed after the switch to $branch:"; lines note <"$work/out"; }
+elif busy || dirty; then say kept
+fi
+g update-ref "$synced" "\${resume:-$target}"
+if [ -n "$merge" ]; then
+  if older "$merge" HEAD; then say "merged already"
+  elif busy; then say "merged left"; say "note an operation is in progress on $branch: finish or abort it, then merge hub/trunk"
+  elif g merge -q --no-edit "$merge" >"$work/out" 2>&1; then say "merged clean"
+  elif [ -n "$(g ls-files -u | head -n 1)" ]; then
+    say "merged conflict"
+    g diff --name-only --diff-filter=U | head -n 50 | while IFS= read -r f; do say "conflict $f"; done
+  else say "merged left"; lines note <"$work/out"
+  fi
+fi
+say "branch $branch"
+say "head $(head_now)"
+`
+}
+
+export interface CloneStatus {
+  /** null when detached. */
+  readonly branch: string | null
+  readonly head: string
+  /** Changed, staged and untracked paths, at most 50 of them. */
+  readonly uncommitted: readonly string[]
+  readonly uncommittedCount: number
+  /** Commits that the trunk, as the clone last saw it, has not. */
+  readonly commits: number
+  /** A merge, rebase or the like that is not finished. */
+  readonly operation: string | null
+}
+
+/** The script that tells what is uncommitted and how many commits the branch has; takes no lock. */
+export const statusScript = (): string => `${preamble(0)}
+export GIT_OPTIONAL_LOCKS=0
+out=$(g rev-parse -q --verify HEAD 2>&1) || die clone "HEAD names no commit"
+g status --porcelain=v1 --untracked-files=all --no-renames >"$work/status" 2>"$work/err" || die status "$(cat "$work/err")"
+head -n 50 "$work/status" | while IFS= read -r l; do say "path $l"; done
+say "uncommitted $(grep -c '' "$work/status")"
+for op in MERGE_HEAD:merge CHERRY_PICK_HEAD:cherry-pick REVERT_HEAD:revert rebase-merge:rebase rebase-apply:rebase; do
+  [ ! -e "$dir/\${op%%:*}" ] || say "operation \${op##*:}"
+done
+branch=$(g symbolic-ref -q --short HEAD) && say "branch $branch"
+say "commits $(g rev-list --count HEAD ^refs/remotes/hub/trunk)"
+say "head $out"
+`
+
+const told = (output: string): { key: string; value: string }[] =>
+  output.split('\n').flatMap(row => {
+    if (!row.startsWith(`${mark} `)) return []
+    const [, key = '', value = ''] = /^(\S+) ?(.*)$/s.exec(row.slice(mark.length + 1)) ?? []
+    return [{ key, value }]
+  })
+
+/** A path as git prints it: in double quotes with C escapes when anything in it is out of the ordinary. */
+export const unquotePath = (text: string): string => {
+  if (!text.startsWith('"') || !text.endsWith('"') || text.length < 2) return text
+  const letters: Record<string, number> = { a: 7, b: 8, t: 9, n: 10, v: 11, f: 12, r: 13, '"': 34, '\\': 92 }
+  const bytes: number[] = []
+  const inner = Buffer.from(text.slice(1, -1))
+  for (let i = 0; i < inner.length; i++) {
+    const byte = inner[i] as number
+    if (byte !== 92) {
+      bytes.push(byte)
+      continue
+    }
+    const octal = /^[0-7]{3}/.exec(inner.toString('latin1', i + 1, i + 4))
+    if (octal) {
+      bytes.push(Number.parseInt(octal[0], 8))
+      i += 3
+    } else {
+      const letter = String.fromCharCode(inner[i + 1] ?? 92)
+      bytes.push(letters[letter] ?? letter.charCodeAt(0))
+      i += 1
+    }
+  }
+  return Buffer.from(bytes).toString('utf8')
+}
+
+const codes = {
+  lock: 'held',
+  fetch: 'io',
+  clone: 'invalid',
+  rescue: 'refused',
+  clean: 'refused',
+  switch: 'refused',
+  status: 'io',
+} as const
+
+const faultOf = (rows: { key: string; value: string }[], output: string) => {
+  const errors = rows.filter(row => row.key.startsWith('error:'))
+  const kind = (errors[0]?.key.slice(6) ?? '') as keyof typeof codes
+  const text =
+    errors.length > 0 ? errors.map(row => row.value).join('\n') : `git did not answer: ${output.trim().slice(-500)}`
+  return fail(codes[kind] ?? 'io', text)
+}
+
+/** What the switch script did, from its output. Faults: `held` (a lock that stayed, its age and path told), `refused`, `invalid` (no clone), `io`. */
+export const readSwitch = (output: string): Result<Switched> => {
+  const rows = told(output)
+  const one = (key: string) => rows.findLast(row => row.key === key)?.value
+  const all = (key: string) => rows.flatMap(row => (row.key === key ? [row.value] : []))
+  const head = one('head')
+  const branch = one('branch')
+  if (!head || !branch || rows.some(row => row.key.startsWith('error:'))) return faultOf(rows, output)
+  const merged = one('merged')
+  return ok({
+    branch,
+    head,
+    rescued: all('rescued'),
+    mergedTrunk:
+      merged === 'already' || merged === 'clean' || merged === 'conflict' || merged === 'left' ? merged : 'no',
+    conflicts: all('conflict').map(unquotePath),
+    kept: one('kept') !== undefined,
+    notes: all('note'),
+  })
+}
+
+/** What the status script told. Faults as `readSwitch`. */
+export const readStatus = (output: string): Result<CloneStatus> => {
+  const rows = told(output)
+  const one = (key: string) => rows.findLast(row => row.key === key)?.value
+  const head = one('head')
+  if (!head || rows.some(row => row.key.startsWith('error:'))) return faultOf(rows, output)
+  return ok({
+    branch: one('branch') ?? null,
+    head,
+    uncommitted: rows.flatMap(row => (row.key === 'path' ? [unquotePath(row.value.slice(3))] : [])),
+    uncommittedCount: Number(one('uncommitted') ?? 0),
+    commits: Number(one('commits') ?? 0),
+    operation: one('operation') ?? null,
+  })
+}

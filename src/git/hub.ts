@@ -1,0 +1,228 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { fail, ok, type Result } from '../lib/result.ts'
+import type { LandReport } from '../protocol/rpc.ts'
+import { type BaseReport, fetchBase, refreshBase } from './base.ts'
+import { type CloneReport, ensureClone } from './clone.ts'
+import { land } from './land.ts'
+import { changedFiles, checkout, diff, merge, mergeOf, type Preview, preview } from './merge.ts'
+import { countCommits, type HubRepository, makeTurns, needRef, readRef, refs } from './repository.ts'
+import { bindGit, type Environment, type Git } from './run.ts'
+import { type Fetched, fetchBranch, fetchRescue } from './transfer.ts'
+import { inspectWorkspace, type Workspace } from './workspace.ts'
+
+/**
+ * The team's bare copy of the repository, `.team/hub.git`: the trunk, the tasks' branches and what was rescued. Its objects are
+ * its own. Only the holder of the team root opens it; its changes of refs go one at a time.
+ */
+export interface Hub {
+  readonly dir: string
+  /** Made by this `openHub`. */
+  readonly made: boolean
+  /** What was put right when it was opened, in words. */
+  readonly mended: readonly string[]
+  readonly trunkName: string
+  readonly baseName: string
+  readonly workspace: Workspace
+  /** The trunk's commit. Throws when the hub is broken: it always has one. */
+  trunk(): Promise<string>
+  /** The base branch's commit as last looked at. */
+  baseHead(): Promise<string>
+  /** Looks at the base in the workspace and brings it into the trunk; on a conflict nothing moves. */
+  refreshBase(): Promise<Result<BaseReport>>
+  ensureClone(name: string, dest: string): Promise<Result<CloneReport>>
+  fetchBranch(clone: string, branch: string): Promise<Result<Fetched>>
+  fetchRescue(clone: string, name: string): Promise<Result<string[]>>
+  branchHead(branch: string): Promise<Result<string | null>>
+  /** How many commits `head` is ahead of the trunk, and the paths it changes. */
+  brings(head: string): Promise<Result<{ commits: number; files: string[] }>>
+  preview(head: string): Promise<Result<Preview>>
+  checkout(treeish: string, dir: string): Promise<Result<string>>
+  merge(what: { head: string; tree: string; onto: string; message: string }): Promise<Result<{ commit: string }>>
+  mergeOf(head: string): Promise<Result<string | null>>
+  diff(head: string): Promise<Result<{ stat: string; patch: string }>>
+  land(): Promise<Result<LandReport>>
+}
+
+export interface HubOptions {
+  readonly workspace: string
+  readonly hubDir: string
+  readonly trunk: string
+  readonly base?: string | undefined
+  /** Where PATH and HOME for git come from. */
+  readonly env?: Environment | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Opens the hub, making it when there is none: first everything is checked (a `config` fault with its remedy, nothing made), then it
+ * is built aside and renamed, so that a crash leaves none or a whole one. For the holder of the team root only.
+ */
+export const openHub = async (options: HubOptions): Promise<Result<Hub>> => {
+  const env = options.env ?? {}
+  const anywhere = bindGit({ env, signal: options.signal })
+  const workspace = await inspectWorkspace(anywhere, options.workspace, options.base)
+  if (!workspace.ok) return workspace
+  const named = await checkTrunkName(anywhere, workspace.value, options.trunk)
+  if (!named.ok) return named
+  const dir = options.hubDir
+  const git = bindGit({ env, signal: options.signal, gitDir: dir })
+  const hub: HubRepository = {
+    dir,
+    git,
+    anywhere,
+    env,
+    workspace: workspace.value,
+    trunkName: options.trunk,
+    trunkRef: refs.branch(options.trunk),
+    inTurn: makeTurns(),
+  }
+  mkdirSync(dirname(dir), { recursive: true })
+  for (const entry of readdirSync(dirname(dir)))
+    if (entry.startsWith(`.${basename(dir)}.`) && entry.endsWith('.new'))
+      rmSync(join(dirname(dir), entry), { recursive: true, force: true })
+  const made = !existsSync(dir)
+  const mended: string[] = []
+  if (made) {
+    const built = await buildHub(hub)
+    if (!built.ok) return built
+  } else {
+    const checked = await checkHub(hub)
+    if (!checked.ok) return checked
+    mended.push(...checked.value)
+  }
+  return ok(assemble(hub, made, mended))
+}
+
+const assemble = (hub: HubRepository, made: boolean, mended: readonly string[]): Hub => {
+  const must = async (ref: string) => {
+    const head = await needRef(hub.git, ref, ref)
+    if (head.ok) return head.value
+    throw new Error(`${hub.dir}: ${head.fault.message}`, { cause: head.fault.cause })
+  }
+  return {
+    dir: hub.dir,
+    made,
+    mended,
+    trunkName: hub.trunkName,
+    baseName: hub.workspace.baseName,
+    workspace: hub.workspace,
+    trunk: () => must(hub.trunkRef),
+    baseHead: () => must(refs.base),
+    refreshBase: () => hub.inTurn(() => refreshBase(hub)),
+    ensureClone: (name, dest) => ensureClone(hub, name, dest),
+    fetchBranch: (clone, branch) => fetchBranch(hub, clone, branch),
+    fetchRescue: (clone, name) => fetchRescue(hub, clone, name),
+    branchHead: branch => readRef(hub.git, refs.branch(branch)),
+    brings: async head => {
+      const commits = await countCommits(hub.git, hub.trunkRef, head)
+      if (!commits.ok) return commits
+      const files = await changedFiles(hub, head)
+      return files.ok ? ok({ commits: commits.value, files: files.value }) : files
+    },
+    preview: head => preview(hub, head),
+    checkout: (treeish, dir) => checkout(hub, treeish, dir),
+    merge: what => merge(hub, what),
+    mergeOf: head => mergeOf(hub, head),
+    diff: head => diff(hub, head),
+    land: () => hub.inTurn(() => land(hub)),
+  }
+}
+
+/** In the hub the trunk stands beside the tasks' branches; one name must not be a folder of the other. */
+const checkTrunkName = async (git: Git, workspace: Workspace, trunk: string): Promise<Result<null>> => {
+  const valid = await git(['check-ref-format', '--branch', trunk], { cwd: workspace.dir, codes: [0, 1, 128] })
+  if (!valid.ok) return valid
+  if (valid.value.code !== 0 || trunk.startsWith('@'))
+    return fail('config', `"${trunk}" cannot be a branch's name (trunk in config.json)`, 'use "team/trunk"')
+  return trunk === 'team' || /^team\/task-/.test(trunk)
+    ? fail('config', `a trunk named "${trunk}" collides with the tasks' branches, team/task-<id>`, 'use "team/trunk"')
+    : ok(null)
+}
+
+const buildHub = async (hub: HubRepository): Promise<Result<null>> => {
+  const fresh = join(dirname(hub.dir), `.${basename(hub.dir)}.${randomBytes(4).toString('hex')}.new`)
+  mkdirSync(fresh, { mode: 0o700 })
+  const git: Git = (args, more) => hub.git(args, { gitDir: fresh, ...more })
+  const settings = {
+    'gc.auto': '0',
+    'maintenance.auto': 'false',
+    // Refs, packs and loose objects are on the disk before a command ends: what the journal says was merged is there after a power cut.
+    'core.fsync': 'committed',
+    'core.fsyncMethod': 'batch',
+    'core.logAllRefUpdates': 'always',
+  }
+  const steps = async (): Promise<Result<null>> => {
+    const { objectFormat } = hub.workspace
+    const init = await hub.anywhere(['init', '-q', '--bare', '--template=', `--object-format=${objectFormat}`, '.'], {
+      cwd: fresh,
+    })
+    if (!init.ok) return init
+    for (const [key, value] of Object.entries(settings)) {
+      const set = await git(['config', key, value])
+      if (!set.ok) return set
+    }
+    const fetched = await fetchBase(git, hub.workspace)
+    if (!fetched.ok) return fetched
+    const base = await needRef(git, refs.base, hub.workspace.baseName)
+    if (!base.ok) return base
+    const trunk = await git(['update-ref', '--create-reflog', '-m', 'start', hub.trunkRef, base.value])
+    if (!trunk.ok) return trunk
+    const head = await git(['symbolic-ref', 'HEAD', hub.trunkRef])
+    return head.ok ? ok(null) : head
+  }
+  const done = await steps()
+  if (done.ok) renameSync(fresh, hub.dir)
+  else rmSync(fresh, { recursive: true, force: true })
+  return done
+}
+
+/** A hub that stands there already: the same kind of repository, with its trunk; locks that a power cut left are taken away. */
+const checkHub = async (hub: HubRepository): Promise<Result<string[]>> => {
+  const foreign = (why: string) =>
+    fail('config', `${hub.dir} ${why}`, 'move it away; a new hub is made from the workspace')
+  if (!lstatSync(hub.dir).isDirectory()) return foreign('is not a folder')
+  const format = await hub.git(['rev-parse', '--show-object-format'], { codes: [0, 128] })
+  if (!format.ok) return format
+  if (format.value.code !== 0) return foreign('is not a git repository')
+  if (format.value.stdout.trim() !== hub.workspace.objectFormat)
+    return foreign('has another object format than the workspace')
+  const mended = removeOldLocks(hub.dir)
+  const base = await readRef(hub.git, refs.base)
+  if (!base.ok) return base
+  if (base.value === null) return foreign('has no base')
+  const trunk = await readRef(hub.git, hub.trunkRef)
+  if (!trunk.ok) return trunk
+  if (trunk.value === null) {
+    const heads = await hub.git(['symbolic-ref', '--short', 'HEAD'])
+    return fail(
+      'config',
+      `${hub.dir} has no branch ${hub.trunkName}: its trunk is ${heads.ok ? heads.value.stdout.trim() : 'unknown'}`,
+      'name that one as "trunk" in config.json, or move the hub away',
+    )
+  }
+  return ok(mended)
+}
+
+const lockSeconds = 60
+
+/**
+ * The hub is written by the holder's git children alone, none of which lives for a minute while it holds a lock. Ages are measured
+ * against a file made just now, by the file system's own clock.
+ */
+const removeOldLocks = (dir: string): string[] => {
+  const probe = join(dir, `.now-${randomBytes(4).toString('hex')}`)
+  mkdirSync(probe)
+  const now = statSync(probe).mtimeMs
+  rmSync(probe, { recursive: true })
+  return readdirSync(dir, { recursive: true, withFileTypes: true })
+    .filter(entry => entry.isFile() && entry.name.endsWith('.lock') && !entry.parentPath.includes(`${dir}/objects`))
+    .flatMap(entry => {
+      const path = join(entry.parentPath, entry.name)
+      const age = Math.round((now - statSync(path).mtimeMs) / 1000)
+      if (age < lockSeconds) return []
+      rmSync(path, { force: true })
+      return [`removed ${path}, ${age} s old`]
+    })
+}

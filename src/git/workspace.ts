@@ -1,0 +1,180 @@
+import { existsSync, realpathSync } from 'node:fs'
+import { isAbsolute, relative, sep } from 'node:path'
+import { fail, ok, type Result } from '../lib/result.ts'
+import { nearest } from '../lib/text.ts'
+import { type Git, line, zParts } from './run.ts'
+
+/** The person's repository, as far as the team needs to know it. Looked at only; `land` alone writes there. */
+export interface Workspace {
+  /** The folder that config.json names, symlinks resolved: the work tree's top, or a folder below it. */
+  readonly dir: string
+  /** The work tree's top. */
+  readonly top: string
+  /** `dir` below `top`, without slashes at its ends; empty at the top. */
+  readonly prefix: string
+  readonly commonDir: string
+  readonly objectFormat: 'sha1' | 'sha256'
+  /** The base as people call it, and its full ref. */
+  readonly baseName: string
+  readonly baseRef: string
+}
+
+/** Where the repository's hooks come from. `inTree`: relative to the work tree's top, when `core.hooksPath` points below it. */
+export interface HooksFolder {
+  readonly dir: string
+  readonly exists: boolean
+  readonly inTree: string | null
+}
+
+const needed = [2, 38] as const
+
+/** merge-tree without a work tree is what merging is built on. */
+const checkVersion = async (git: Git, dir: string): Promise<Result<null>> => {
+  const told = await git(['version'], { cwd: dir })
+  if (!told.ok) return told
+  const [, major, minor] = /(\d+)\.(\d+)/.exec(told.value.stdout) ?? []
+  const has = Number(major) * 1000 + Number(minor) >= needed[0] * 1000 + needed[1]
+  return has
+    ? ok(null)
+    : fail('config', `${line(told.value)} is too old`, `install git ${needed.join('.')} or newer, or set "mode": "dir"`)
+}
+
+const resolveBase = async (git: Git, dir: string, base?: string): Promise<Result<{ name: string; ref: string }>> => {
+  const current = await git(['symbolic-ref', '-q', 'HEAD'], { cwd: dir, codes: [0, 1] })
+  if (!current.ok) return current
+  const head = current.value.code === 0 ? line(current.value) : null
+  if (base === undefined && head === null)
+    return fail(
+      'config',
+      `${dir}: HEAD is detached, so there is no branch to start from and to land in`,
+      'check out a branch (git switch <branch>), or name one as "base" in config.json',
+    )
+  const candidates =
+    base === undefined
+      ? [head as string]
+      : base.startsWith('refs/')
+        ? [base]
+        : [`refs/heads/${base}`, `refs/remotes/${base}`]
+  for (const ref of candidates) {
+    const found = await git(['rev-parse', '-q', '--verify', '--end-of-options', `${ref}^{commit}`], {
+      cwd: dir,
+      codes: [0, 1, 128],
+    })
+    if (!found.ok) return found
+    if (found.value.code === 0) return ok({ name: ref.replace(/^refs\/(heads|remotes)\//, ''), ref })
+  }
+  if (base === undefined || `refs/heads/${base}` === head)
+    return fail(
+      'config',
+      `${dir}: the branch ${candidates[0]?.replace('refs/heads/', '')} has no commit yet`,
+      'make the first one: git commit --allow-empty -m "Start"',
+    )
+  const branches = await git(['for-each-ref', '--format=%(refname:short)', 'refs/heads', 'refs/remotes'], { cwd: dir })
+  if (!branches.ok) return branches
+  const near = nearest(base, branches.value.stdout.split('\n').filter(Boolean))
+  return fail(
+    'config',
+    `${dir}: there is no branch "${base}" (base in config.json)`,
+    near === undefined ? 'name an existing branch as "base"' : `did you mean "${near}"?`,
+  )
+}
+
+/**
+ * What the hub needs to know of the repository around `workspace`, or a `config` fault with its remedy for what cannot be
+ * worked on: no repository, bare, shallow, a partial clone, submodules, an unborn branch, a detached HEAD without `base`. Writes nothing.
+ */
+export const inspectWorkspace = async (git: Git, workspace: string, base?: string): Promise<Result<Workspace>> => {
+  if (!existsSync(workspace)) return fail('config', `the workspace ${workspace} does not exist`)
+  const dir = realpathSync(workspace)
+  const version = await checkVersion(git, dir)
+  if (!version.ok) return version
+  const facts = await git(
+    ['rev-parse', '--is-bare-repository', '--is-inside-work-tree', '--is-shallow-repository', '--show-object-format'],
+    { cwd: dir, codes: [0, 128] },
+  )
+  if (!facts.ok) return facts
+  if (facts.value.code !== 0)
+    return fail(
+      'config',
+      `${dir} is not in a git repository`,
+      'run git init there, or set "mode": "dir" in config.json',
+    )
+  const [bare, inside, shallow, format] = facts.value.stdout.split('\n')
+  if (bare === 'true' || inside !== 'true')
+    return fail(
+      'config',
+      `${dir} is a bare repository or a git folder`,
+      'name a work tree as "workspace" in config.json',
+    )
+  if (shallow === 'true')
+    return fail('config', `${dir} is a shallow clone: its history is cut off`, 'fetch the rest: git fetch --unshallow')
+  const partial = await git(['config', '--get', 'extensions.partialClone'], { cwd: dir, codes: [0, 1] })
+  if (!partial.ok) return partial
+  if (partial.value.code === 0)
+    return fail(
+      'config',
+      `${dir} is a partial clone: some of its objects are elsewhere`,
+      'fetch them: git fetch --refetch --no-filter, then git config --unset extensions.partialClone',
+    )
+  const paths = []
+  for (const which of ['--show-toplevel', '--git-common-dir']) {
+    const path = await git(['rev-parse', '--path-format=absolute', which], { cwd: dir })
+    if (!path.ok) return path
+    paths.push(realpathSync(line(path.value)))
+  }
+  const [top = '', commonDir = ''] = paths
+  const resolved = await resolveBase(git, dir, base)
+  if (!resolved.ok) return resolved
+  const tree = await git(['ls-tree', '-r', '-z', '--full-tree', resolved.value.ref], { cwd: dir })
+  if (!tree.ok) return tree
+  const module = zParts(tree.value.stdout).find(entry => entry.startsWith('160000 '))
+  if (module !== undefined)
+    return fail(
+      'config',
+      `${dir} has submodules (${module.split('\t')[1]}), which a teammate's clone cannot fill`,
+      'set "mode": "dir" in config.json',
+    )
+  return ok({
+    dir,
+    top,
+    prefix: relative(top, dir).split(sep).join('/'),
+    commonDir,
+    objectFormat: format === 'sha256' ? 'sha256' : 'sha1',
+    baseName: resolved.value.name,
+    baseRef: resolved.value.ref,
+  })
+}
+
+/** The base branch's commit in the person's repository now. */
+export const readBase = async (git: Git, workspace: Workspace): Promise<Result<string>> => {
+  const head = await git(['rev-parse', '-q', '--verify', `${workspace.baseRef}^{commit}`], {
+    cwd: workspace.dir,
+    codes: [0, 1, 128],
+  })
+  if (!head.ok) return head
+  if (head.value.code === 0) return ok(line(head.value))
+  return fail(
+    'config',
+    `the base branch ${workspace.baseName} is gone from ${workspace.top}`,
+    'make it again, or name another one as "base" in config.json',
+  )
+}
+
+/** The folder that git would run this repository's hooks from, the person's own configuration included. */
+export const hooksFolder = async (git: Git, workspace: Workspace): Promise<Result<HooksFolder>> => {
+  const told = await git(['rev-parse', '--path-format=absolute', '--git-path', 'hooks'], {
+    cwd: workspace.top,
+    as: 'user',
+  })
+  if (!told.ok) return told
+  const given = line(told.value)
+  const exists = existsSync(given)
+  const dir = exists ? realpathSync(given) : given
+  const below = relative(workspace.top, dir)
+  const inTree =
+    below !== '' &&
+    !below.startsWith('..') &&
+    !isAbsolute(below) &&
+    !`${dir}${sep}`.startsWith(`${workspace.commonDir}${sep}`)
+  return ok({ dir, exists, inTree: inTree ? below.split(sep).join('/') : null })
+}
