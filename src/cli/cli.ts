@@ -1,0 +1,66 @@
+import type { Argv } from 'yargs'
+import type { Clock } from '../lib/clock.ts'
+import { exitCode, type Fault, ok, type Result } from '../lib/result.ts'
+import type { Out } from './out.ts'
+import { oneLine, type Paint } from './render/text.ts'
+
+export type Env = Readonly<Record<string, string | undefined>>
+
+/** What a command is given of the world. */
+export interface Cli {
+  readonly out: Out
+  readonly paint: Paint
+  readonly clock: Clock
+  readonly env: Env
+  readonly cwd: string
+  /** The folder of the bundles: team.cjs and teammate.js. */
+  readonly dist: string
+  /** A person sits at stdin and stdout, who can be asked. */
+  readonly interactive: boolean
+}
+
+/** Options that every command takes. */
+export interface Globals {
+  readonly root: string | undefined
+  readonly verbose: boolean
+}
+
+export type Commands = Argv<Globals>
+
+/**
+ * Makes a command's handler: runs `act` and turns what it returns into the exit code. A fault is told on stderr in one or two
+ * lines; a bug is thrown on, to `main`.
+ */
+export const handler =
+  <A extends Globals>(cli: Cli, act: (args: A) => Promise<Result<number>>) =>
+  async (args: A): Promise<void> => {
+    const result = await act(args)
+    if (!result.ok) tell(cli, result.fault, args.verbose)
+    process.exitCode = result.ok ? result.value : exitCode(result.fault.code)
+  }
+
+/** One line what was wrong and where, one what to do; `--verbose` adds where in the program it came from. */
+export const tell = (cli: Cli, fault: Fault, verbose: boolean): void => {
+  cli.out.note(`${cli.paint.red('team:')} ${oneLine(fault.message, 2000)}`)
+  if (fault.hint !== undefined) cli.out.note(`      ${oneLine(fault.hint, 2000)}`)
+  if (verbose && fault.cause !== undefined)
+    cli.out.note(fault.cause instanceof Error ? (fault.cause.stack ?? fault.cause.message) : String(fault.cause))
+}
+
+/** Does the same for each id, however many are refused; each refusal is told, and the first one's exit code is the answer. */
+export const forEach = async (
+  cli: Cli,
+  args: Globals & { readonly id: readonly string[] },
+  act: (id: string) => Promise<Result<string>>,
+): Promise<Result<number>> => {
+  let exit = 0
+  for (const id of args.id) {
+    const result = await act(id)
+    if (result.ok) cli.out.say(result.value)
+    else {
+      tell(cli, result.fault, args.verbose)
+      exit ||= exitCode(result.fault.code)
+    }
+  }
+  return ok(exit)
+}

@@ -1,0 +1,35 @@
+import { ok, type Result } from '../lib/result.ts'
+import { findRoot } from '../store/root.ts'
+import { type Cli, type Commands, type Globals, handler } from './cli.ts'
+import { type Check, machineChecks } from './doctor/machine.ts'
+import { rootChecks } from './doctor/root.ts'
+import { oneLine, table } from './render/text.ts'
+
+/** `team doctor`. */
+export const doctor = (commands: Commands, cli: Cli): Commands =>
+  commands.command(
+    'doctor',
+    'Check this machine and this team root, and say what to mend (exit 1 when something must be)',
+    y => y.option('json', { type: 'boolean', default: false }),
+    handler(cli, args => act(cli, args)),
+  )
+
+const act = async (cli: Cli, args: Globals & { json: boolean }): Promise<Result<number>> => {
+  const found = findRoot({ root: args.root, cwd: cli.cwd, env: cli.env })
+  if (!found.ok && args.root !== undefined) return found
+  const { checks, probe } = await machineChecks(cli.env)
+  const all: Check[] = [...checks]
+  if (found.ok) all.push(...(await rootChecks(cli, found.value, probe)))
+  else all.push({ what: 'team root', state: 'warn', detail: found.fault.message, remedy: found.fault.hint ?? null })
+  const bad = all.filter(check => check.state === 'fail').length
+  if (args.json) cli.out.json(all)
+  else {
+    const { paint } = cli
+    const mark = { ok: paint.green('ok'), warn: paint.yellow('warn'), fail: paint.red('FAIL') }
+    cli.out.say(table(all.map(check => [mark[check.state], check.what, oneLine(check.detail, 300)])))
+    for (const check of all)
+      if (check.state !== 'ok' && check.remedy)
+        cli.out.say(`\n${mark[check.state]} ${check.what}: ${oneLine(check.remedy, 600)}`)
+  }
+  return ok(bad > 0 ? 1 : 0)
+}

@@ -1,0 +1,165 @@
+import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { resolveModel } from '../../model/index.ts'
+import type { Probe } from '../../sandbox/shell.ts'
+import { openReadOnly } from '../../store/index.ts'
+import { type LoadedConfig, layout, loadConfig } from '../../store/root.ts'
+import { clientSocket } from '../../store/rpc/socket-path.ts'
+import type { Cli } from '../cli.ts'
+import { span } from '../render/text.ts'
+import { connectDaemon } from '../with-team.ts'
+import type { Check } from './machine.ts'
+
+const good = (what: string, detail: string): Check => ({ what, state: 'ok', detail, remedy: null })
+
+/** What is to be said of one team root. Changes nothing. */
+export const rootChecks = async (cli: Cli, root: string, probe: Probe): Promise<Check[]> => {
+  const checks: Check[] = [writable(root)]
+  const loaded = loadConfig(root)
+  if (!loaded.ok) {
+    checks.push({ what: 'config.json', state: 'fail', detail: loaded.fault.message, remedy: loaded.fault.hint ?? null })
+    return checks
+  }
+  const { config, members, warnings, mode, workspace } = loaded.value
+  checks.push(
+    warnings.length === 0
+      ? good('config.json', `${members.length} teammates, ${mode} mode on ${workspace}`)
+      : { what: 'config.json', state: 'warn', detail: warnings.join('; '), remedy: null },
+  )
+  if (config.sandbox === 'required' && probe.kind === 'none')
+    checks.push({
+      what: 'sandbox required',
+      state: 'fail',
+      detail: 'config.json requires a sandbox and none works here: commands and verify are refused',
+      remedy: probe.remedy ?? 'Set "sandbox": "prefer" or "off" in config.json.',
+    })
+  checks.push(
+    ...models(cli, loaded.value),
+    await daemon(root),
+    await journal(cli, root),
+    ...left(cli, root, loaded.value),
+  )
+  return checks
+}
+
+const writable = (root: string): Check => {
+  try {
+    accessSync(root, constants.W_OK | constants.X_OK)
+    return good('team root', root)
+  } catch {
+    return {
+      what: 'team root',
+      state: 'fail',
+      detail: `${root} is not writable by you`,
+      remedy: 'Give yourself write access.',
+    }
+  }
+}
+
+const models = (cli: Cli, { members }: LoadedConfig): Check[] => {
+  const checks: Check[] = []
+  const seen = new Set<string>()
+  for (const member of members) {
+    const resolved = resolveModel(member.model, cli.env)
+    if (!resolved.ok) {
+      checks.push({
+        what: `model of ${member.name}`,
+        state: 'fail',
+        detail: resolved.fault.message,
+        remedy: resolved.fault.hint ?? null,
+      })
+      continue
+    }
+    const { config, needsRunbook } = resolved.value
+    const label = needsRunbook ? 'runbook' : `${config.name} at ${config.baseURL}`
+    if (seen.has(label)) continue
+    seen.add(label)
+    checks.push(
+      needsRunbook
+        ? {
+            what: 'model',
+            state: 'warn',
+            detail: 'none is set: only tasks written as runbooks can be carried out',
+            remedy: 'export OPENAI_API_KEY=…, or set "model" in config.json.',
+          }
+        : good('model', label),
+    )
+  }
+  return checks
+}
+
+const daemon = async (root: string): Promise<Check> => {
+  const running = await connectDaemon(root)
+  if (running.ok) {
+    running.value.client.close()
+    const { pid, version } = running.value.hello
+    return good('daemon', `running, pid ${pid}, version ${version}, socket ${clientSocket(root)}`)
+  }
+  return running.fault.code === 'offline'
+    ? good('daemon', `not running; its socket will be ${clientSocket(root)}`)
+    : { what: 'daemon', state: 'fail', detail: running.fault.message, remedy: running.fault.hint ?? null }
+}
+
+const journal = async (cli: Cli, root: string): Promise<Check> => {
+  if (!existsSync(layout(root).journal)) return good('journal', 'none yet')
+  const opened = await openReadOnly(root, cli.clock)
+  return opened.ok
+    ? good(
+        'journal',
+        `readable, ${opened.value.store.tasks.size} tasks${opened.value.asOf === null ? '' : `, last change ${opened.value.asOf}`}`,
+      )
+    : { what: 'journal', state: 'fail', detail: opened.fault.message, remedy: opened.fault.hint ?? null }
+}
+
+const names = (dir: string): string[] => (existsSync(dir) ? readdirSync(dir) : [])
+
+/** Files that wait for a person: refused drops and edits, dead letters, old locks of git. */
+const left = (cli: Cli, root: string, { members }: LoadedConfig): Check[] => {
+  const paths = layout(root)
+  const checks: Check[] = []
+  const refused = names(paths.tasks).filter(name => name.endsWith('.error.txt'))
+  if (refused.length > 0)
+    checks.push({
+      what: 'refused drops',
+      state: 'warn',
+      detail: refused.map(name => join('.tasks', name)).join(', '),
+      remedy: 'Read the reason there and mend or remove the file beside it.',
+    })
+  const edits = names(paths.tasks).filter(name => name.includes('.rejected-'))
+  if (edits.length > 0)
+    checks.push({
+      what: 'refused edits',
+      state: 'warn',
+      detail: edits.map(name => join('.tasks', name)).join(', '),
+      remedy: 'They were put back; remove these copies when you need them no more.',
+    })
+  if (existsSync(paths.deadLetters))
+    checks.push({
+      what: 'dead letters',
+      state: 'warn',
+      detail: paths.deadLetters,
+      remedy: 'team inbox --dead shows them with their reasons.',
+    })
+  for (const member of members) {
+    const lock = join(paths.home(member.name), 'repo', '.git', 'index.lock')
+    const stat = statSync(lock, { throwIfNoEntry: false })
+    if (!stat) continue
+    checks.push({
+      what: `git lock of ${member.name}`,
+      state: 'warn',
+      detail: `${lock}, for ${span(cli.clock.wall() - stat.mtimeMs)}`,
+      remedy: 'When no git command runs there, remove it.',
+    })
+  }
+  const open = (['run', 'sessions', 'journal'] as const)
+    .map(name => paths[name])
+    .filter(dir => ((statSync(dir, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0)
+  if (open.length > 0)
+    checks.push({
+      what: 'run state',
+      state: 'warn',
+      detail: `${open.join(', ')} can be read by others on this machine`,
+      remedy: `chmod -R go= ${paths.run}`,
+    })
+  return checks
+}

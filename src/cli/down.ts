@@ -1,0 +1,63 @@
+import { delay } from '../lib/clock.ts'
+import { fail, ok, type Result } from '../lib/result.ts'
+import type { DownReport } from '../protocol/rpc.ts'
+import { connect } from '../store/rpc/client.ts'
+import { type Cli, type Commands, type Globals, handler } from './cli.ts'
+import { oneLine } from './render/text.ts'
+import { withTeam } from './with-team.ts'
+
+/** `team down`. */
+export const down = (commands: Commands, cli: Cli): Commands =>
+  commands.command(
+    'down',
+    'Ask everyone to shut down, then stop the daemon; one who rejects keeps it running (exit 5)',
+    y =>
+      y
+        .option('force', { type: 'boolean', default: false, describe: 'ask nobody: stop everyone now' })
+        .option('timeout', {
+          type: 'number',
+          default: 30,
+          describe: 'seconds to answer; who is silent is stopped by force',
+        })
+        .option('json', { type: 'boolean', default: false }),
+    handler(cli, args => act(cli, args)),
+  )
+
+const act = async (
+  cli: Cli,
+  args: Globals & { force: boolean; timeout: number; json: boolean },
+): Promise<Result<number>> => {
+  if (!(args.timeout >= 0 && args.timeout <= 86_400))
+    return fail('usage', `--timeout ${args.timeout} is no number of seconds`)
+  return withTeam(cli, args, 'daemon', async team => {
+    const ended = await team.call('down', { force: args.force, timeoutMs: Math.round(args.timeout * 1000) })
+    if (!ended.ok) return ended
+    if (args.json) cli.out.json(ended.value)
+    else for (const line of downLines(ended.value)) cli.out.say(line)
+    if (ended.value.rejected.length > 0) return ok(5)
+    await gone(cli, team.root)
+    if (!args.json) cli.out.say('the daemon has stopped')
+    return ok(0)
+  })
+}
+
+/** What became of each teammate, a line each. */
+export const downLines = (report: DownReport): string[] => [
+  ...report.stopped.map(
+    ({ name, how }) =>
+      `${name}: ${{ approved: 'shut down', idle: 'was idle, shut down', forced: 'stopped by force', dead: 'was not running' }[how]}`,
+  ),
+  ...report.rejected.map(({ name, reason }) => `${name} rejects: ${oneLine(reason, 400)}`),
+  ...(report.rejected.length > 0 ? ['The daemon stays. Wait, or use team down --force.'] : []),
+]
+
+/** Waits until nobody listens any more, so that the next command finds the root free; ten seconds at most. */
+const gone = async (cli: Cli, root: string): Promise<void> => {
+  const until = cli.clock.mono() + 10_000
+  while (cli.clock.mono() < until) {
+    const client = await connect(root)
+    if (!client.ok) return
+    client.value.close()
+    await delay(20)
+  }
+}

@@ -1,0 +1,33 @@
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { fail, ok, type Result } from '../lib/result.ts'
+import type { Cli } from './cli.ts'
+
+/**
+ * Text as it was given: on the command line, from stdin where it is `-`, or from a file; byte for byte, so nothing is
+ * trimmed, and bytes that are no UTF-8 are refused, not replaced. Undefined where nothing was given.
+ */
+export const readText = async (
+  cli: Cli,
+  { text, file }: { text: string | undefined; file: string | undefined },
+): Promise<Result<string | undefined>> => {
+  if (file === undefined && text !== '-') return ok(text)
+  const name = file === undefined || file === '-' ? 'stdin' : file
+  let bytes: Buffer
+  try {
+    bytes = name === 'stdin' ? await stdin() : await readFile(resolve(cli.cwd, name))
+  } catch (cause) {
+    return fail('io', `cannot read ${name}: ${cause instanceof Error ? cause.message : cause}`, undefined, cause)
+  }
+  try {
+    return ok(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))
+  } catch {
+    return fail('usage', `${name} is not UTF-8 text`, 'Send the path of the file instead of its content.')
+  }
+}
+
+const stdin = async (): Promise<Buffer> => {
+  const chunks: Buffer[] = []
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks)
+}

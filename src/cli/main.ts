@@ -1,0 +1,129 @@
+import yargs from 'yargs'
+import { clock } from '../lib/clock.ts'
+import { asFault, exitCode, fail } from '../lib/result.ts'
+import { type Cli, type Commands, tell } from './cli.ts'
+import { processOut } from './out.ts'
+import { paint } from './render/text.ts'
+import { version } from './version.ts'
+
+/**
+ * Runs one command: `argv` without node and script, `dist` the folder of the bundles. Sets the process's exit code: 0 done,
+ * 1 it failed, 2 wrong use, 3 no team root or bad config, 4 nobody by that name or id, 5 refused, 6 no daemon.
+ */
+export const main = async ({ argv, dist }: { argv: readonly string[]; dist: string }): Promise<void> => {
+  const colours =
+    process.stdout.isTTY === true &&
+    !process.env.NO_COLOR &&
+    process.env.TERM !== 'dumb' &&
+    !argv.includes('--no-color')
+  const cli: Cli = {
+    out: processOut(),
+    paint: paint(colours),
+    clock,
+    env: process.env,
+    cwd: process.cwd(),
+    dist,
+    interactive: process.stdin.isTTY === true && process.stdout.isTTY === true,
+  }
+  const verbose = argv.includes('--verbose')
+  try {
+    await (await commands(cli, argv)).parseAsync([...argv])
+  } catch (thrown) {
+    const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+    const fault =
+      error.name === 'YError' ? fail('usage', usage(error.message), 'See team --help.').fault : asFault(error)
+    tell(cli, fault.code === 'internal' ? { ...fault, hint: 'This is a bug; --verbose shows where.' } : fault, verbose)
+    process.exitCode = exitCode(fault.code)
+  }
+  endWhenSaid()
+}
+
+/** Each command's file is loaded when it may be the one meant, so that none pays for the others. */
+const families = {
+  init: async () => (await import('./init.ts')).init,
+  up: async () => (await import('./up.ts')).up,
+  down: async () => (await import('./down.ts')).down,
+  status: async () => (await import('./status.ts')).status,
+  task: async () => (await import('./task.ts')).task,
+  inbox: async () => (await import('./inbox.ts')).inbox,
+  send: async () => (await import('./send.ts')).send,
+  requests: async () => (await import('./requests.ts')).requests,
+  merge: async () => (await import('./merge.ts')).merge,
+  restart: async () => (await import('./restart.ts')).restart,
+  logs: async () => (await import('./logs.ts')).logs,
+  doctor: async () => (await import('./doctor.ts')).doctor,
+  demo: async () => (await import('./demo.ts')).demo,
+} satisfies Record<string, () => Promise<(commands: Commands, cli: Cli) => Commands>>
+
+/** Which family a command belongs to, where its name is not the family's. */
+const family: Readonly<Record<string, keyof typeof families>> = {
+  ps: 'status',
+  approve: 'requests',
+  reject: 'requests',
+  ask: 'requests',
+  answer: 'requests',
+  diff: 'merge',
+  land: 'merge',
+}
+
+/** Options that may stand in any number: everything else given twice is a slip. */
+const many = new Set(['after', 'needs', 'skill', 'tag', 'path', 'id'])
+
+const commands = async (cli: Cli, argv: readonly string[]): Promise<Commands> => {
+  let y: Commands = yargs()
+    .scriptName('team')
+    .usage('$0 <command>\n\nA team of coding agents on one repository, everything in files that a person can read.')
+    .option('root', { type: 'string', global: true, describe: 'the team root (else TEAM_ROOT, else found from here)' })
+    .option('verbose', { type: 'boolean', global: true, default: false, describe: 'say where a fault came from' })
+    .option('color', { type: 'boolean', global: true, default: true, hidden: true })
+    .check(given => {
+      for (const [name, value] of Object.entries(given))
+        if (Array.isArray(value) && name !== '_' && !many.has(name))
+          throw new Error(`--${name} is given more than once`)
+      return true
+    }, true)
+    .strict()
+    .recommendCommands()
+    .demandCommand(1, 'say what to do; team demo shows a team at work')
+    .locale('en')
+    .detectLocale(false)
+    .help()
+    .alias('h', 'help')
+    .version(version)
+    .exitProcess(false)
+    .fail(false)
+    .wrap(Math.min(110, process.stdout.columns ?? 100))
+    .parserConfiguration({
+      'parse-numbers': false,
+      'parse-positional-numbers': false,
+      'greedy-arrays': false,
+      'camel-case-expansion': true,
+      'strip-aliased': true,
+      'strip-dashed': true,
+    })
+    .epilogue(
+      'Exit codes: 0 done, 1 it failed, 2 wrong use, 3 no team root or bad config, 4 nobody by that name or id, 5 refused, 6 no daemon',
+    )
+  const word = argv.find(arg => !arg.startsWith('-') && (Object.hasOwn(families, arg) || Object.hasOwn(family, arg)))
+  const meant = word === undefined ? undefined : (family[word] ?? (word as keyof typeof families))
+  // `--root up status` names two; all are loaded then, as for help and for a name that nobody has.
+  const sure = meant !== undefined && argv[0] === word
+  for (const [name, load] of Object.entries(families)) if (!sure || name === meant) y = (await load())(y, cli)
+  return y
+}
+
+/** What yargs says, in our manner: one line, small first letter. */
+const usage = (message: string): string =>
+  message.split('\n')[0]?.replace(/^[A-Z](?=[a-z])/, c => c.toLowerCase()) ?? message
+
+/**
+ * The process ends by itself when nothing is left to do. Should something keep it that nobody waits for, it is ended, but
+ * never before everything that was said has been read.
+ */
+const endWhenSaid = (): void => {
+  const look = () => {
+    if (process.stdout.writableLength === 0 && process.stderr.writableLength === 0) process.exit()
+    setTimeout(look, 200).unref()
+  }
+  setTimeout(look, 1000).unref()
+}

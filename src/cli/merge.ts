@@ -1,0 +1,63 @@
+import { ok } from '../lib/result.ts'
+import { type Cli, type Commands, type Globals, handler } from './cli.ts'
+import { harmless, oneLine, type Paint, plural } from './render/text.ts'
+import { withTeam } from './with-team.ts'
+
+/** `team diff` and `team land`. */
+export const merge = (commands: Commands, cli: Cli): Commands =>
+  commands
+    .command(
+      'diff <id>',
+      'What a merge would bring: of a request or a task',
+      y =>
+        y
+          .positional('id', { type: 'string', demandOption: true, describe: 'a request (req_3) or a task (7)' })
+          .option('stat', { type: 'boolean', default: false, describe: 'only which files, and how much' })
+          .option('json', { type: 'boolean', default: false }),
+      handler(cli, args => diff(cli, args)),
+    )
+    .command(
+      'land',
+      'Bring the trunk into the base branch of your repository; only on a clean tree',
+      y => y.option('json', { type: 'boolean', default: false }),
+      handler(cli, args => land(cli, args)),
+    )
+
+const diff = (cli: Cli, args: Globals & { id: string; stat: boolean; json: boolean }) =>
+  withTeam(cli, args, 'read', async team => {
+    const got = await team.call('diff', { id: args.id })
+    if (!got.ok) return got
+    const { title, stat, patch } = got.value
+    if (args.json) cli.out.json(got.value)
+    else {
+      cli.out.say(cli.paint.bold(oneLine(title, 200)))
+      if (stat !== '') cli.out.say(harmless(stat))
+      if (!args.stat && patch !== '') cli.out.say(`\n${coloured(harmless(patch), cli.paint)}`)
+    }
+    return ok(0)
+  })
+
+const coloured = (patch: string, c: Paint): string =>
+  c.isColorSupported
+    ? patch
+        .split('\n')
+        .map(line => {
+          if (/^(?:diff |index |--- |\+\+\+ )/.test(line)) return c.bold(line)
+          if (line.startsWith('+')) return c.green(line)
+          if (line.startsWith('-')) return c.red(line)
+          return line.startsWith('@@') ? c.cyan(line) : line
+        })
+        .join('\n')
+    : patch
+
+const land = (cli: Cli, args: Globals & { json: boolean }) =>
+  withTeam(cli, args, 'change', async team => {
+    const landed = await team.call('land', {})
+    if (!landed.ok) return landed
+    const { branch, commits, from, to, how } = landed.value
+    if (args.json) cli.out.json(landed.value)
+    else if (how === 'already there') cli.out.say(`${branch} has everything of the trunk already (${to.slice(0, 10)})`)
+    else
+      cli.out.say(`${branch}: ${plural(commits, 'commit')} landed by ${how}, ${from.slice(0, 10)} → ${to.slice(0, 10)}`)
+    return ok(0)
+  })

@@ -1,0 +1,83 @@
+import { constants, openSync, writeSync } from 'node:fs'
+
+/** Where a command says what it has to say: stdout for what was asked, stderr for everything else. */
+export interface Out {
+  /** Text to stdout as it is; a missing last newline is added. */
+  say(text: string): void
+  /** One value as JSON to stdout, for programs. */
+  json(value: unknown): void
+  /** To stderr. */
+  note(text: string): void
+  /** Aborted when nobody reads stdout any more, so that a following command ends. */
+  readonly closed: AbortSignal
+}
+
+/**
+ * Out over the process's own streams. A reader that went away (`| head`) is no fault: what follows is dropped, and a command
+ * that follows something ends by `closed`.
+ */
+export const processOut = (): Out => {
+  const gone = new AbortController()
+  for (const stream of [process.stdout, process.stderr])
+    stream.on('error', error => {
+      if (!isGone(error)) throw error
+      if (stream === process.stdout) gone.abort()
+    })
+  const lined = (text: string) => (text.endsWith('\n') ? text : `${text}\n`)
+  return {
+    say: text => void process.stdout.write(lined(text)),
+    json: value => void process.stdout.write(`${JSON.stringify(value, null, 2)}\n`),
+    note: text => void process.stderr.write(lined(text)),
+    closed: gone.signal,
+  }
+}
+
+/** Errors that mean: the reader or the terminal is not there any more. */
+export const isGone = (error: unknown): boolean =>
+  ['EPIPE', 'EIO', 'ECONNRESET', 'ERR_STREAM_DESTROYED', 'EBADF'].includes((error as NodeJS.ErrnoException).code ?? '')
+
+/** More than this waiting for a reader that does not read is not kept. */
+const patience = 256 * 1024
+
+/**
+ * Lines for a screen that must never hold up or end the daemon behind them (C11): a reader that went away is forgotten, one
+ * that does not read (a full pipe, a stopped terminal) loses lines, which is said when it reads again.
+ */
+export const screen = (out: Out): ((line: string) => void) => {
+  let lost = 0
+  const write = process.stdout.isTTY ? terminal() : pipe(out)
+  return line => {
+    if (out.closed.aborted) return
+    const text = lost === 0 ? `${line}\n` : `… ${lost} lines left out: nobody was reading\n${line}\n`
+    if (write(text)) lost = 0
+    else lost++
+  }
+}
+
+const pipe = (out: Out) => (text: string) => {
+  if (process.stdout.writableLength > patience) return false
+  out.say(text)
+  return true
+}
+
+/** A terminal is written to synchronously by node, and a stopped one would stop the daemon: it is opened anew, not blocking. */
+const terminal = (): ((text: string) => boolean) => {
+  let fd: number
+  try {
+    fd = openSync('/proc/self/fd/1', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
+  } catch {
+    return text => process.stdout.write(text) // No /proc, or a terminal of another user: node's own way remains.
+  }
+  let gone = false
+  return text => {
+    if (gone) return true
+    try {
+      writeSync(fd, text)
+      return true
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return false
+      gone = true
+      return true
+    }
+  }
+}

@@ -1,0 +1,129 @@
+import type { EventType, JournalEntry } from '../../protocol/event.ts'
+import { oneLine, type Paint, when } from './text.ts'
+
+/** Steps too small for a screen that tells what happened; `--all` shows them. */
+const small: ReadonlySet<EventType> = new Set<EventType>([
+  'message.taken',
+  'task.edited',
+  'task.resolved',
+  'task.archived',
+  'drop.taken',
+  'effect.intent',
+  'teammate.turn',
+  'teammate.tool',
+  'teammate.spawned',
+  'teammate.state',
+  'model.call',
+  'command.started',
+  'command.ended',
+  'branch.fetched',
+  'inbox.rotated',
+])
+
+type Info = Readonly<Record<string, unknown>>
+type Say = (info: Info, entry: JournalEntry) => string
+
+const text = (value: unknown): string =>
+  typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value)
+const hash = (value: unknown): string => text(value).slice(0, 10)
+const because = (value: unknown): string =>
+  value === undefined || value === null || value === '' ? '' : `: ${text(value)}`
+
+/** The record that this entry changed, as far as a screen needs it. */
+const record = (entry: JournalEntry): Info => {
+  const value = entry.put?.[3]
+  return typeof value === 'object' && value !== null ? (value as Info) : {}
+}
+const taskName = (entry: JournalEntry, info: Info): string => {
+  const { title } = record(entry)
+  const id = text(info.task ?? entry.put?.[1])
+  return `task ${id}${typeof title === 'string' ? ` "${title}"` : ''}`
+}
+const requestName = (entry: JournalEntry, info: Info): string => {
+  const { title } = record(entry)
+  return `${text(info.request ?? entry.put?.[1])}${typeof title === 'string' ? ` "${title}"` : ''}`
+}
+const error = (entry: JournalEntry): string => because(record(entry).error)
+const message = (entry: JournalEntry): string => {
+  const stored = entry.append?.[2] as { message?: { content?: unknown } } | undefined
+  return text(stored?.message?.content)
+}
+const task =
+  (verb: string, more: (entry: JournalEntry) => string = () => ''): Say =>
+  (info, entry) =>
+    `${verb} ${taskName(entry, info)}${more(entry)}`
+
+/** What each event says after the name of who made it. One that has no line here is told in the raw. */
+const words: Partial<Record<EventType, Say>> = {
+  'holder.started': () => 'took the team root in hand',
+  'holder.stopped': info => `let the team root go${because(info.reason)}`,
+  'journal.cut': info => `cut a torn end off the journal (${text(info.bytes) || 'some'} bytes, never acknowledged)`,
+  'task.created': task('added'),
+  'task.started': (info, entry) => `gave ${taskName(entry, info)} to ${text(record(entry).owner) || text(info.owner)}`,
+  'task.claimed': task('says done:'),
+  'task.returned': task('sent back', error),
+  'task.released': task('released', error),
+  'task.completed': (info, entry) => {
+    const result = record(entry).result as { outcome?: unknown } | undefined
+    return `completed ${taskName(entry, info)}${result?.outcome ? ` (${text(result.outcome)})` : ''}`
+  },
+  'task.failed': task('failed', error),
+  'task.cancelled': task('cancelled', error),
+  'task.retried': task('made pending again:'),
+  'task.edited': task('edited'),
+  'task.stuck': (info, entry) => `${taskName(entry, info)} cannot go on${because(info.by ?? info.reason)}`,
+  'drop.refused': info => `refused ${text(info.file)}${because(info.reason ?? info.text)}`,
+  'edit.refused': info => `put back an edit of ${text(info.file ?? info.task)}${because(info.reason ?? info.text)}`,
+  'message.stored': (info, entry) => `→ ${text(info.to)}: ${message(entry)}`,
+  'message.dead': info => `could not deliver a line of ${text(info.file)}${because(info.reason)}`,
+  'request.opened': (info, entry) =>
+    `asks ${text(info.to) || text(record(entry).to)} for a decision: ${requestName(entry, info)} (${text(info.type) || text(record(entry).type)})`,
+  'request.decided': (info, entry) => {
+    const { status, reason } = record(entry)
+    return `${text(status ?? info.status)} ${requestName(entry, info)}${because(reason)}`
+  },
+  'request.asked': (info, entry) => `asks back about ${requestName(entry, info)}`,
+  'request.answered': (info, entry) => `answered about ${requestName(entry, info)}`,
+  'request.expired': (info, entry) => `${requestName(entry, info)} expired without a decision`,
+  'request.withdrawn': (info, entry) => `withdrew ${requestName(entry, info)}${because(record(entry).reason)}`,
+  'effect.done': (info, entry) =>
+    `${requestName(entry, info)} carried out: ${text(info.outcome)}${because(info.detail)}`,
+  'teammate.ready': () => 'is ready',
+  'teammate.died': info => `died${because(info.why ?? info.reason)}`,
+  'teammate.restarted': info => `was started again${because(info.reason)}`,
+  'teammate.stopped': (info, entry) => `stopped${because(info.reason ?? record(entry).reason)}`,
+  'teammate.failed': (info, entry) => `was given up${because(info.reason ?? record(entry).reason)}`,
+  'teammate.revived': () => 'may start again',
+  'model.failed': info => `model call failed${because(info.message ?? info.kind)}`,
+  'work.rescued': info => `kept uncommitted work${because(info.ref)}`,
+  'verify.started': info => `verifies task ${text(info.task)}`,
+  'verify.ended': info =>
+    `verify of task ${text(info.task)} ${info.ok === false || info.passed === false ? 'failed' : 'ended'}${because(info.reason)}`,
+  'trunk.moved': info =>
+    `moved the trunk${info.task === undefined ? '' : ` by task ${text(info.task)}`} to ${hash(info.to ?? info.commit)}`,
+  'base.moved': info => `took the moved base into the trunk (${text(info.how)}, ${hash(info.to)})`,
+  landed: info => `landed ${text(info.commits)} commits in ${text(info.branch)} (${text(info.how)})`,
+  warning: info => `warns${because(info.text ?? info.reason)}`,
+}
+
+/** Of these the one who matters is named in the entry, not the one who wrote it down. */
+const subject = (entry: JournalEntry): string => {
+  const name = entry.event.startsWith('teammate.') ? (entry.info?.name ?? entry.put?.[1]) : undefined
+  return text(name) || entry.by
+}
+
+/** One line for one entry, or null where it is too small a step for this screen. */
+export const renderEvent = (entry: JournalEntry, o: { now: number; paint: Paint; all: boolean }): string | null => {
+  if (!o.all && small.has(entry.event)) return null
+  const info = entry.info ?? {}
+  const say = words[entry.event]
+  const said = say
+    ? say(info, entry)
+    : `${entry.event}${Object.keys(info).length > 0 ? ` ${JSON.stringify(info)}` : ''}`
+  const line = oneLine(said, 300)
+  const { paint } = o
+  const bad = /\.(?:failed|died|dead|refused|returned|cut|orphan)$|^warning$/.test(entry.event)
+  const good = /^(?:task\.completed|trunk\.moved|landed)$/.test(entry.event)
+  const coloured = bad ? paint.red(line) : good ? paint.green(line) : line
+  return `${paint.dim(when(entry.at, o.now))}  ${paint.bold(oneLine(subject(entry), 64))} ${coloured}`
+}

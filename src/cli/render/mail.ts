@@ -1,0 +1,21 @@
+import type { InboxItem } from '../../protocol/rpc.ts'
+import { indented, oneLine, type Paint, when } from './text.ts'
+
+/** Messages as text; those after `cursor` are marked as not taken yet. A claimed sender is shown as a claim. */
+export const renderMail = (items: readonly InboxItem[], cursor: number, now: number, c: Paint): string =>
+  items
+    .map(({ index, stored, receipt, turn }) => {
+      const { message, origin } = stored
+      const sender = origin === 'file' ? `"${oneLine(message.from, 60)}" (by file)` : oneLine(message.from, 60)
+      const facts = [
+        message.type === 'info' ? null : message.type,
+        message.urgent ? c.red('urgent') : null,
+        message.requestId ?? null,
+        message.replyTo === undefined ? null : `answers ${oneLine(message.replyTo, 40)}`,
+        receipt === 'in context' ? `in context${turn === null ? '' : ` at turn ${turn}`}` : receipt,
+      ].filter(fact => fact !== null)
+      const mark = index > cursor ? c.green('●') : ' '
+      const title = `${mark} ${c.bold(sender)} ${c.dim(when(message.timestamp, now))} ${c.dim(facts.join(', '))} ${c.dim(oneLine(message.id, 60))}`
+      return `${title}\n${indented(message.content, '    ')}`
+    })
+    .join('\n')

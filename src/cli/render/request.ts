@@ -1,0 +1,46 @@
+import type { Request } from '../../protocol/request.ts'
+import { indented, oneLine, type Paint, table, when } from './text.ts'
+
+/** Everything about one request, as text. */
+export const renderRequest = (request: Request, now: number, c: Paint): string => {
+  const rows: [string, string][] = [
+    ['type', request.type],
+    ['state', request.outcome === null || request.outcome === 'decided' ? request.status : request.outcome],
+    ['from → to', `${request.from} → ${request.to}`],
+    ['opened', when(request.createdAt, now)],
+  ]
+  if (request.deadline !== null) rows.push(['deadline', when(request.deadline, now)])
+  if (request.decidedBy !== null)
+    rows.push(['decided by', `${request.decidedBy} ${when(request.decidedAt ?? '', now)}`])
+  if (request.reason !== null) rows.push(['reason', oneLine(request.reason, 400)])
+  if (request.successor !== null) rows.push(['superseded by', request.successor])
+  if (request.effect)
+    rows.push([
+      'effect',
+      [request.effect.step, request.effect.outcome, request.effect.detail].filter(Boolean).join(', '),
+    ])
+  if (request.type === 'merge_request') {
+    const { data } = request
+    rows.push(['task', `${data.task}, by ${data.owner}`])
+    rows.push([
+      'branch',
+      `${data.branch} at ${data.head.slice(0, 10)}, ${data.commits} commit${data.commits === 1 ? '' : 's'}`,
+    ])
+    rows.push(['files', oneLine(data.files.join(', '), 400)])
+    if (data.verify.length > 0) rows.push(['verify', oneLine(data.verify.join('; '), 400)])
+  }
+  const history = request.history.map(item => [
+    `  ${when(item.at, now)}`,
+    item.by,
+    `${item.act}${item.text === undefined ? '' : `: ${oneLine(item.text, 400)}`}`,
+  ])
+  return [
+    c.bold(`${request.id} ${oneLine(request.title, 200)}`),
+    table(
+      rows.map(([name, text]) => [c.dim(name), text]),
+      '  ',
+    ),
+    ...(request.body.trim() === '' ? [] : [`\n${indented(request.body.trim(), '  ')}`]),
+    `\n${c.bold('History')}\n${table(history)}`,
+  ].join('\n')
+}

@@ -1,0 +1,137 @@
+import type { Request } from '../../protocol/request.ts'
+import type { Status, TaskShown, TeammateStatus } from '../../protocol/rpc.ts'
+import { count, oneLine, type Paint, plural, span, table } from './text.ts'
+
+/** The whole of `team status` as text. Times are told as seen from `now` (wall, ms). */
+export const renderStatus = (status: Status, now: number, c: Paint): string =>
+  [
+    head(status, now, c),
+    `\n${c.bold('TEAMMATES')}\n${teammates(status.teammates, now, c)}`,
+    `\n${tasks(status, c)}`,
+    ...(status.requests.length > 0 ? [`\n${waitingRequests(status.requests, now, c)}`] : []),
+    ...(status.problems.length > 0
+      ? [
+          `\n${c.bold(c.red('WRONG'))}\n${status.problems.map(problem => `  ${c.red('!')} ${oneLine(problem, 220)}`).join('\n')}`,
+        ]
+      : []),
+  ].join('\n')
+
+const head = (status: Status, now: number, c: Paint): string => {
+  const { holder, trunk, base, sandbox } = status
+  const rows = [
+    ['team', status.root],
+    ...(status.workspace === status.root ? [] : [['workspace', status.workspace]]),
+    [
+      'daemon',
+      holder?.kind === 'daemon'
+        ? `running, pid ${holder.pid}, for ${span(now - Date.parse(holder.startedAt))}, version ${holder.version}`
+        : `${c.yellow('not running')}${status.asOf === null ? '' : `; as of ${status.asOf}`}. Start it with team up.`,
+    ],
+    ...(trunk
+      ? [
+          [
+            'trunk',
+            `${trunk.name} ${trunk.commit.slice(0, 10)}${trunk.ahead > 0 ? `, ${plural(trunk.ahead, 'commit')} to land` : ''}`,
+          ],
+        ]
+      : []),
+    ...(base ? [['base', `${base.name} ${base.commit.slice(0, 10)}`]] : []),
+    ['mode', status.mode === 'git' ? 'git (a clone for each teammate)' : 'dir (one shared directory)'],
+    [
+      'sandbox',
+      `${sandbox.kind === 'none' ? 'none' : sandbox.kind} (${sandbox.mode})${sandbox.defended ? '' : `: ${c.yellow('authority is not defended on this machine')}`}${sandbox.kind === 'none' && sandbox.detail !== '' ? `; ${oneLine(sandbox.detail, 120)}` : ''}`,
+    ],
+  ]
+  return table(rows.map(([name = '', text = '']) => [c.bold(name), text]))
+}
+
+const stateColour = (state: string, c: Paint): string => {
+  if (state === 'working') return c.green(state)
+  if (state === 'waiting' || state === 'draining' || state === 'starting') return c.yellow(state)
+  return state === 'failed' ? c.red(state) : c.dim(state)
+}
+
+const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): string =>
+  table(
+    [
+      ['NAME', 'STATE', 'FOR', 'TASK', 'MAIL', 'CONTEXT', 'TOKENS IN/OUT', 'MODEL', ''].map(c.dim),
+      ...list.map(mate => [
+        mate.name,
+        stateColour(mate.state, c),
+        span(now - Date.parse(mate.since)),
+        mate.task ?? '-',
+        mate.unread === 0 ? '-' : String(mate.unread),
+        mate.context === null ? '-' : `${Math.round(mate.context * 100)}%`,
+        mate.tokens.calls === 0 ? '-' : `${count(mate.tokens.input)}/${count(mate.tokens.output)}`,
+        oneLine(mate.model, 30),
+        [
+          ...(mate.waiting ? [`waits for ${oneLine(mate.waiting.what, 60)} (${oneLine(mate.waiting.whom, 40)})`] : []),
+          ...(mate.restarts > 0 ? [plural(mate.restarts, 'restart')] : []),
+          ...(mate.reason === null ? [] : [oneLine(mate.reason, 100)]),
+        ].join('; '),
+      ]),
+    ],
+    '  ',
+  )
+
+const order = ['working', 'claimed', 'ready', 'blocked', 'waiting', 'failed', 'unverified', 'completed', 'cancelled']
+/** Screens name so many tasks; the rest is counted. */
+const most = 25
+
+const tasks = (status: Status, c: Paint): string => {
+  const counts = new Map<string, number>()
+  for (const task of status.tasks) counts.set(task.shown, (counts.get(task.shown) ?? 0) + 1)
+  const summary = order.flatMap(word => (counts.has(word) ? [`${counts.get(word)} ${taskColour(word, c)}`] : []))
+  if (status.archived > 0) summary.push(`${status.archived} archived`)
+  const title = `${c.bold('TASKS')} ${summary.length > 0 ? summary.join(' · ') : 'none yet: team task add, or drop a file into .tasks/'}`
+  const open = status.tasks
+    .filter(task => !['completed', 'cancelled'].includes(task.shown))
+    .toSorted((a, b) => order.indexOf(a.shown) - order.indexOf(b.shown))
+  if (open.length === 0) return title
+  const more = open.length > most ? [`  … and ${open.length - most} more: team task list`] : []
+  return [title, renderTasks(open.slice(0, most), c), ...more].join('\n')
+}
+
+export const taskColour = (word: string, c: Paint): string => {
+  if (word === 'working' || word === 'claimed') return c.green(word)
+  if (word === 'completed') return c.dim(word)
+  if (word === 'failed') return c.red(word)
+  return word === 'blocked' || word === 'waiting' || word === 'unverified' ? c.yellow(word) : word
+}
+
+/** One line a task: id, state, owner, title, and why it stands where it stands. */
+export const renderTasks = (list: readonly TaskShown[], c: Paint): string =>
+  table(
+    list.map(task => [
+      task.id,
+      taskColour(task.shown, c),
+      task.owner ?? task.assignee ?? '-',
+      oneLine(task.title, 70),
+      task.why === null || task.shown === 'working' ? '' : c.dim(oneLine(task.why, 100)),
+    ]),
+    '  ',
+  )
+
+/** Requests that wait, each with the command that decides it. */
+const waitingRequests = (list: readonly Request[], now: number, c: Paint): string =>
+  `${c.bold(c.yellow('WAITING FOR A DECISION'))}\n${renderRequests(list, now, c)}\n${c.dim('  team diff <id>, then team approve <id> or team reject <id> --reason …')}`
+
+export const renderRequests = (list: readonly Request[], now: number, c: Paint): string =>
+  table(
+    list.map(request => [
+      request.id,
+      requestState(request, c),
+      request.type,
+      `${request.from} → ${request.to}`,
+      span(now - Date.parse(request.createdAt)),
+      oneLine(request.title, 80),
+    ]),
+    '  ',
+  )
+
+const requestState = (request: Request, c: Paint): string => {
+  if (request.successor !== null) return c.dim('superseded')
+  if (request.outcome === 'expired' || request.outcome === 'withdrawn') return c.dim(request.outcome)
+  if (request.status === 'approved') return c.green('approved')
+  return request.status === 'rejected' ? c.red('rejected') : c.yellow(request.status)
+}

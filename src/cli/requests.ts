@@ -1,0 +1,102 @@
+import { fail, ok, type Result } from '../lib/result.ts'
+import type { Decision } from '../protocol/request.ts'
+import { type Cli, type Commands, forEach, type Globals, handler } from './cli.ts'
+import { renderRequest } from './render/request.ts'
+import { renderRequests } from './render/status.ts'
+import { withTeam } from './with-team.ts'
+
+/** `team requests`, `approve`, `reject`, `ask` and `answer`. */
+export const requests = (commands: Commands, cli: Cli): Commands =>
+  commands
+    .command(
+      'requests [id]',
+      'What waits for a decision, oldest first; with an id all about that one',
+      y =>
+        y
+          .positional('id', { type: 'string', describe: 'a request (req_3, or 3 for short)' })
+          .option('all', { type: 'boolean', default: false, describe: 'decided and ended ones too' })
+          .option('json', { type: 'boolean', default: false }),
+      handler(cli, args => list(cli, args)),
+    )
+    .command(
+      'approve <id..>',
+      'Approve requests',
+      y =>
+        y
+          .positional('id', { type: 'string', array: true, demandOption: true, describe: 'req_3, or 3 for short' })
+          .option('reason', { type: 'string', describe: 'kept with the decision' })
+          .example('$0 diff 3 && $0 approve 3', 'look at a merge, then let it through'),
+      handler(cli, args => decide(cli, args, 'approve')),
+    )
+    .command(
+      'reject <id..>',
+      'Reject requests; the reason goes to who asked',
+      y =>
+        y
+          .positional('id', { type: 'string', array: true, demandOption: true, describe: 'req_3, or 3 for short' })
+          .option('reason', { type: 'string', describe: 'what has to change' })
+          .example('$0 reject 3 --reason "No test covers the empty file"', ''),
+      handler(cli, args => decide(cli, args, 'reject')),
+    )
+    .command(
+      'ask <id..>',
+      'Ask back before deciding; the request waits for the answer',
+      y =>
+        y
+          .positional('id', { type: 'string', array: true, demandOption: true, describe: 'req_3, or 3 for short' })
+          .option('reason', { type: 'string', demandOption: true, describe: 'the question' }),
+      handler(cli, args => decide(cli, args, 'ask')),
+    )
+    .command(
+      'answer <id> <text>',
+      'Answer what was asked about a request',
+      y =>
+        y
+          .positional('id', { type: 'string', demandOption: true })
+          .positional('text', { type: 'string', demandOption: true }),
+      handler(cli, args => answer(cli, args)),
+    )
+
+const list = (cli: Cli, args: Globals & { id: string | undefined; all: boolean; json: boolean }) =>
+  withTeam(cli, args, 'read', async team => {
+    if (args.id !== undefined) {
+      const got = await team.call('request.get', { id: args.id })
+      if (!got.ok) return got
+      if (args.json) cli.out.json(got.value.request)
+      else cli.out.say(renderRequest(got.value.request, cli.clock.wall(), cli.paint))
+      return ok(0)
+    }
+    const listed = await team.call('request.list', { all: args.all })
+    if (!listed.ok) return listed
+    if (args.json) cli.out.json(listed.value.requests)
+    else if (listed.value.requests.length === 0)
+      cli.out.say(args.all ? 'no requests yet' : 'nothing waits for a decision')
+    else cli.out.say(renderRequests(listed.value.requests, cli.clock.wall(), cli.paint))
+    return ok(0)
+  })
+
+/** Decides each, however many of them are refused; ends with the first refusal's exit code. */
+const decide = async (
+  cli: Cli,
+  args: Globals & { id: string[]; reason: string | undefined },
+  decision: Decision,
+): Promise<Result<number>> =>
+  withTeam(cli, args, 'change', team =>
+    forEach(cli, args, async id => {
+      const reason = args.reason === undefined ? {} : { reason: args.reason }
+      const decided = await team.call('request.decide', { id, decision, ...reason })
+      return decided.ok ? ok(decided.value.note) : decided
+    }),
+  )
+
+const answer = async (cli: Cli, args: Globals & { id: string; text: string }): Promise<Result<number>> => {
+  if (args.text.trim() === '') return fail('usage', 'the answer is empty')
+  return withTeam(cli, args, 'change', async team => {
+    // A number alone is short for its request.
+    const id = /^\d+$/.test(args.id) ? `req_${args.id}` : args.id
+    const answered = await team.call('request.answer', { id, text: args.text })
+    if (!answered.ok) return answered
+    cli.out.say(`${answered.value.request.id} answered; it waits for ${answered.value.request.to} again`)
+    return ok(0)
+  })
+}

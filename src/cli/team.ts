@@ -1,0 +1,59 @@
+import { clock } from '../lib/clock.ts'
+import { findRoot } from '../store/find-root.ts'
+import { connect } from '../store/rpc/client.ts'
+import { processOut } from './out.ts'
+import { renderStatus } from './render/status.ts'
+import { paint } from './render/text.ts'
+
+// The command itself, bundled small and as CommonJS: `team status` is answered from the daemon's socket before anything else is
+// loaded. Everything else, and whatever goes wrong here, is left to main.
+
+/** `--json` and `--root` of a plain `team status` or `team ps`; null for anything else. */
+const plainStatus = (argv: readonly string[]): { json: boolean; root: string | undefined } | null => {
+  const [command, ...rest] = argv
+  if (command !== 'status' && command !== 'ps') return null
+  let json = false
+  let root: string | undefined
+  for (let i = 0; i < rest.length; i++) {
+    const arg = rest[i] ?? ''
+    if (arg === '--json') json = true
+    else if (arg === '--root' && root === undefined && rest[i + 1] !== undefined && !rest[i + 1]?.startsWith('-'))
+      root = rest[++i]
+    else if (arg.startsWith('--root=') && root === undefined) root = arg.slice('--root='.length)
+    else return null
+  }
+  return { json, root }
+}
+
+/** Whether the status was told: only by a daemon. */
+const tellStatus = async (argv: readonly string[]): Promise<boolean> => {
+  const plain = plainStatus(argv)
+  if (plain === null) return false
+  const root = findRoot({ root: plain.root, cwd: process.cwd(), env: process.env })
+  if (!root.ok) return false
+  const client = await connect(root.value)
+  if (!client.ok) return false
+  const hello = await client.value.call('hello', {})
+  // A command that holds the root for a moment is no daemon.
+  const status = hello.ok && hello.value.kind === 'daemon' ? await client.value.call('status', {}) : null
+  client.value.close()
+  if (!status?.ok) return false
+  const out = processOut()
+  const colours = process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== 'dumb'
+  if (plain.json) out.json(status.value)
+  else out.say(renderStatus(status.value, clock.wall(), paint(colours)))
+  return true
+}
+
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+if (major < 20 || (major === 20 && minor < 19)) {
+  process.stderr.write(`team: Node 20.19 or newer is needed, this is ${process.versions.node}\n`)
+  process.exitCode = 1
+} else {
+  const argv = process.argv.slice(2)
+  void tellStatus(argv).then(async told => {
+    if (told) return
+    const { main } = await import('./main.js')
+    await main({ argv, dist: __dirname })
+  })
+}
