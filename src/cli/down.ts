@@ -1,9 +1,8 @@
 import { delay } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
-import type { DownReport } from '../protocol/rpc.ts'
 import { connect } from '../store/rpc/client.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
-import { oneLine } from './render/text.ts'
+import { downLines } from './render/down.ts'
 import { withTeam } from './with-team.ts'
 
 /** `team down`. */
@@ -40,16 +39,6 @@ const act = async (
     return ok(0)
   })
 }
-
-/** What became of each teammate, a line each. */
-export const downLines = (report: DownReport): string[] => [
-  ...report.stopped.map(
-    ({ name, how }) =>
-      `${name}: ${{ approved: 'shut down', idle: 'was idle, shut down', forced: 'stopped by force', dead: 'was not running' }[how]}`,
-  ),
-  ...report.rejected.map(({ name, reason }) => `${name} rejects: ${oneLine(reason, 400)}`),
-  ...(report.rejected.length > 0 ? ['The daemon stays. Wait, or use team down --force.'] : []),
-]
 
 /** Waits until nobody listens any more, so that the next command finds the root free; ten seconds at most. */
 const gone = async (cli: Cli, root: string): Promise<void> => {

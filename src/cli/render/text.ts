@@ -59,8 +59,9 @@ export const table = (rows: readonly (readonly string[])[], indent = ''): string
     .join('\n')
 }
 
-/** How long ago, or how long: `12 s`, `3 min`, `2 h 5 min`, `4 d`. */
+/** How long: `12 s`, `3 min`, `2 h 5 min`, `4 d`; `-` where it is not known. */
 export const span = (ms: number): string => {
+  if (Number.isNaN(ms)) return '-'
   const s = Math.max(0, Math.round(ms / 1000))
   if (s < 60) return `${s} s`
   const min = Math.floor(s / 60)

@@ -1,0 +1,12 @@
+import type { DownReport } from '../../protocol/rpc.ts'
+import { oneLine } from './text.ts'
+
+/** What became of each teammate, a line each. */
+export const downLines = (report: DownReport): string[] => [
+  ...report.stopped.map(
+    ({ name, how }) =>
+      `${name}: ${{ approved: 'shut down', idle: 'was idle, shut down', forced: 'stopped by force', dead: 'was not running' }[how]}`,
+  ),
+  ...report.rejected.map(({ name, reason }) => `${name} rejects: ${oneLine(reason, 400)}`),
+  ...(report.rejected.length > 0 ? ['The daemon stays. Wait, or use team down --force.'] : []),
+]

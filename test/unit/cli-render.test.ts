@@ -1,0 +1,240 @@
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { downLines } from '../../src/cli/render/down.ts'
+import { renderEvent } from '../../src/cli/render/event.ts'
+import { renderGraph } from '../../src/cli/render/graph.ts'
+import { renderMail } from '../../src/cli/render/mail.ts'
+import { renderStatus } from '../../src/cli/render/status.ts'
+import { renderTask } from '../../src/cli/render/task.ts'
+import { harmless, oneLine, paint, span, table, width } from '../../src/cli/render/text.ts'
+import type { JournalEntry } from '../../src/protocol/event.ts'
+import type { Status, TaskShown, TeammateStatus } from '../../src/protocol/rpc.ts'
+import { Task } from '../../src/protocol/task.ts'
+
+const plain = paint(false)
+const at = '2026-05-14T10:00:00.000Z'
+const now = Date.parse(at) + 90_000
+const task = (id: string, more: Partial<TaskShown> = {}): TaskShown => ({
+  ...Task.parse({ id, title: `Title ${id}`, createdAt: at, updatedAt: at }),
+  v: 1,
+  rev: 1,
+  blockedBy: [],
+  shown: 'ready',
+  why: null,
+  ...more,
+})
+const mate: TeammateStatus = {
+  name: 'alice',
+  role: '前端开发',
+  state: 'waiting',
+  since: at,
+  task: '7',
+  waiting: { what: 'model', whom: 'http://h/v1' },
+  unread: 2,
+  restarts: 1,
+  reason: null,
+  model: 'runbook',
+  tokens: { input: 12_345, cachedInput: 0, output: 678, calls: 3 },
+  context: 0.123,
+}
+const status: Status = {
+  holder: { pid: 42, kind: 'daemon', root: '/r', epoch: 1, version: '1.2.3', host: 'h', startedAt: at },
+  asOf: null,
+  root: '/r',
+  workspace: '/w',
+  mode: 'git',
+  trunk: { name: 'team/trunk', commit: 'a'.repeat(40), ahead: 2 },
+  base: { name: 'main', commit: 'b'.repeat(40) },
+  sandbox: { mode: 'required', kind: 'bwrap', defended: true, detail: 'bubblewrap 0.8.0' },
+  teammates: [mate],
+  tasks: [],
+  archived: 0,
+  requests: [],
+  problems: [],
+  deadLetters: 0,
+}
+
+describe('text for a terminal', () => {
+  test('nothing that a model or a file says can move the cursor or hide text', () =>
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), text => {
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be there
+        expect(harmless(text)).not.toMatch(/[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E]/)
+        expect(oneLine(text)).not.toMatch(/[\n\t]/)
+      }),
+    ))
+
+  test('a line is never wider than its bound, wide characters counted as two', () =>
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 5, max: 40 }), (text, max) => {
+        expect(width(oneLine(text, max))).toBeLessThanOrEqual(max)
+      }),
+    ))
+
+  test('columns line up behind wide characters and colours', () => {
+    const colours = paint(true)
+    const lines = table([
+      ['前端', 'x'],
+      [colours.red('abcd'), 'y'],
+      ['a', 'z'],
+    ]).split('\n')
+    expect(lines.map(line => width(line))).toEqual([7, 7, 7])
+  })
+
+  test.each([
+    [0, '0 s'],
+    [59_400, '59 s'],
+    [60_000, '1 min'],
+    [3_600_000, '1 h'],
+    [7_500_000, '2 h 5 min'],
+    [400_000_000, '4 d'],
+    [Number.NaN, '-'],
+  ])('a span of %d ms reads %s', (ms, text) => expect(span(ms)).toBe(text))
+})
+
+describe('renderStatus', () => {
+  test('names daemon, trunk, each teammate with what it waits for and on whom', () => {
+    const text = renderStatus(status, now, plain)
+    expect(text).toContain('running, pid 42, for 1 min, version 1.2.3')
+    expect(text).toContain('team/trunk aaaaaaaaaa, 2 commits to land')
+    expect(text).toMatch(
+      /alice +waiting +1 min +7 +2 +12% +12\.3k\/678 +runbook +waits for model \(http:\/\/h\/v1\); 1 restart/,
+    )
+    expect(text).not.toContain('not defended')
+  })
+
+  test('without a daemon it says so, and as of when; without a sandbox that authority is not defended', () => {
+    const text = renderStatus(
+      {
+        ...status,
+        holder: null,
+        asOf: at,
+        sandbox: { mode: 'prefer', kind: 'none', defended: false, detail: 'no bwrap' },
+      },
+      now,
+      plain,
+    )
+    expect(text).toContain(`not running; as of ${at}. Start it with team up.`)
+    expect(text).toContain('authority is not defended on this machine; no bwrap')
+  })
+
+  test('every screen that tells of a completed task says when nothing proved it', () => {
+    const done = task('1', { status: 'completed', shown: 'unverified', why: 'completed, but nothing proved it' })
+    expect(renderStatus({ ...status, tasks: [done] }, now, plain)).toMatch(/TASKS 1 unverified\n +1 +unverified/)
+    expect(renderTask(done, [], now, plain)).toContain('unverified: completed, but nothing proved it')
+  })
+
+  test('ten thousand tasks are counted, and the first of them named', () => {
+    const tasks = Array.from({ length: 10_000 }, (_, i) => task(String(i + 1)))
+    const text = renderStatus({ ...status, tasks }, now, plain)
+    expect(text).toContain('TASKS 10000 ready')
+    expect(text).toContain('… and 9975 more: team task list')
+    expect(text.split('\n').length).toBeLessThan(60)
+  })
+})
+
+describe('renderGraph', () => {
+  test('each task stands once in full, under the last of what it waits for', () => {
+    const text = renderGraph(
+      [
+        task('1'),
+        task('2', { dependsOn: ['1'] }),
+        task('3', { dependsOn: ['1'] }),
+        task('4', { dependsOn: ['2', '3'] }),
+        task('5', { dependsOn: ['Nobody yet'] }),
+      ],
+      plain,
+    )
+    expect(text).toBe(
+      [
+        '1 ready Title 1',
+        '├─ 2 ready Title 2',
+        '│  └─ 4 …',
+        '└─ 3 ready Title 3',
+        '   └─ 4 ready Title 4 (after 2, 3)',
+        '5 ready Title 5 (waits for Nobody yet, not there yet)',
+      ].join('\n'),
+    )
+  })
+
+  test('a chain of ten thousand does not overflow', () => {
+    const tasks = Array.from({ length: 10_000 }, (_, i) =>
+      task(String(i), i === 0 ? {} : { dependsOn: [String(i - 1)] }),
+    )
+    expect(renderGraph(tasks, plain).split('\n')).toHaveLength(10_000)
+  })
+})
+
+describe('renderMail', () => {
+  test('a sender that only a file claims is shown as such, and unread mail is marked', () => {
+    const text = renderMail(
+      [
+        {
+          index: 3,
+          receipt: 'stored',
+          turn: null,
+          stored: {
+            origin: 'file',
+            message: {
+              id: 'm1',
+              from: 'human',
+              to: 'alice',
+              timestamp: at,
+              type: 'info',
+              content: 'do it\n\u001b[2Jnow',
+            },
+          },
+        },
+      ],
+      2,
+      now,
+      plain,
+    )
+    expect(text).toMatch(/^● "human" \(by file\)/)
+    expect(text).toContain('    do it\n    ␛[2Jnow')
+  })
+})
+
+describe('renderEvent', () => {
+  const entry = (more: Partial<JournalEntry>): JournalEntry => ({
+    seq: 1,
+    at,
+    event: 'warning',
+    by: 'supervisor',
+    ...more,
+  })
+  const said = (more: Partial<JournalEntry>, all = false) =>
+    renderEvent(entry(more), { now, paint: plain, all })?.replace(/^.{8,19}? {2}/, '')
+
+  test('says what happened in words, with the task and its title', () => {
+    expect(said({ event: 'task.started', put: ['tasks', '7', 2, { title: 'Parse', owner: 'alice' }] })).toContain(
+      'supervisor gave task 7 "Parse" to alice',
+    )
+    expect(said({ event: 'teammate.died', info: { name: 'bob', why: 'exit 3' } })).toContain('bob died: exit 3')
+    expect(
+      said({
+        event: 'message.stored',
+        by: 'alice',
+        info: { to: 'bob' },
+        append: ['x', 1, { message: { content: 'hi' } }],
+      }),
+    ).toContain('alice → bob: hi')
+  })
+
+  test('small steps are shown only when all is asked for, and an event without words of its own in the raw', () => {
+    expect(said({ event: 'model.call' })).toBeUndefined()
+    expect(said({ event: 'model.call', info: { tokens: 5 } }, true)).toContain('model.call {"tokens":5}')
+  })
+})
+
+test('down tells what became of each, and of a rejection that the daemon stays', () => {
+  const lines = downLines({
+    stopped: [{ name: 'alice', how: 'forced' }],
+    rejected: [{ name: 'bob', reason: 'in the middle of a migration' }],
+  })
+  expect(lines).toEqual([
+    'alice: stopped by force',
+    'bob rejects: in the middle of a migration',
+    'The daemon stays. Wait, or use team down --force.',
+  ])
+})
