@@ -59,7 +59,9 @@ const rules = {
       ? []
       : [
           ...file.imports
-            .filter(({ specifier }) => isBuiltin(specifier) && !['node:path', 'node:crypto', 'node:util'].includes(specifier))
+            .filter(
+              ({ specifier }) => isBuiltin(specifier) && !['node:path', 'node:crypto', 'node:util'].includes(specifier),
+            )
             .map(({ specifier }) => specifier),
           ...file.reads.filter(read => read.startsWith('process.')),
         ],
@@ -75,7 +77,10 @@ const rules = {
   ),
   'nothing splits lines by readline': importsWhere((_, __, specifier) => /^(node:)?readline(\/|$)/.test(specifier)),
   'modules of Node are named with node:': importsWhere((_, __, specifier) => builtinModules.includes(specifier)),
-  'own files are imported with their .ts': importsWhere((_, to) => to !== undefined && !to.endsWith('.ts')),
+  // The command's small file reaches the rest by its built name, so that the build leaves it out.
+  'own files are imported with their .ts': importsWhere(
+    (file, to) => to !== undefined && !to.endsWith('.ts') && !(file.path === 'cli/team.ts' && to === 'cli/main.js'),
+  ),
   // The named export drags every locale along: 8 MB a thread.
   'zod is imported whole': file =>
     file.imports
@@ -106,7 +111,7 @@ test('what runs is a dependency of the package, and every dependency is used', (
   expect([...used].sort()).toEqual(Object.keys(dependencies).sort())
 })
 
-test('the command answers status before it loads any package', () => {
+test('the command answers status before it loads any package but the colours', () => {
   const byPath = new Map(all.map(file => [file.path, file]))
   const reached = new Set<string>()
   const packages: string[] = []
@@ -118,7 +123,8 @@ test('the command answers status before it loads any package', () => {
     for (const each of file.imports.filter(({ kind }) => kind === 'static')) {
       const to = target(file, each)
       if (to !== undefined) visit(to)
-      else if (!isBuiltin(each.specifier)) packages.push(`${path}: ${each.specifier}`)
+      else if (!isBuiltin(each.specifier) && each.specifier !== 'picocolors')
+        packages.push(`${path}: ${each.specifier}`)
     }
   }
   visit('cli/team.ts')
