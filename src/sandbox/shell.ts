@@ -50,7 +50,7 @@ export interface RunOptions {
   readonly stdin?: string | undefined
 }
 
-/** Runs `sh -c command` for one view: sandboxed where the probe says so, else by the rules alone. */
+/** Runs `bash -c command` (`sh` where there is no bash) for one view: sandboxed where the probe says so, else by the rules alone. */
 export interface Shell {
   readonly probe: Probe
   readonly mode: SandboxMode

@@ -1,0 +1,138 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { type Clock, clock } from '../lib/clock.ts'
+import { makeRedactor } from '../lib/redact.ts'
+import type { Permissions } from '../protocol/config.ts'
+import { bwrapArgs } from './bwrap.ts'
+import { commandEnvironment } from './environment.ts'
+import { endLeftovers, type Leftover } from './leftover.ts'
+import { allowsNetwork, judge } from './rules.ts'
+import { Running } from './running.ts'
+import type { CommandResult, Probe, Refused, RunOptions, SandboxMode, Shell } from './shell.ts'
+import type { View } from './view.ts'
+
+export interface ShellOptions {
+  readonly view: View
+  readonly probe: Probe
+  readonly mode: SandboxMode
+  readonly permissions: Permissions
+  /** Added to the scrubbed environment. Outside the sandbox, PATH and HOME are taken from here too. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Values that no output, file or environment shows. */
+  readonly secrets?: readonly string[]
+  /** Marks the environment of every process started, so that those it left are known later; see `endLeftovers`. */
+  readonly marker: string
+  readonly clock?: Clock
+  readonly onStart?: (started: { readonly mark: string; readonly pid: number; readonly command: string }) => void
+  readonly onEnd?: (ended: { readonly mark: string; readonly left: readonly Leftover[] }) => void
+}
+
+/**
+ * The shell of one view. In the sandbox deny and ask rules refuse and everything else runs; without one only what allow
+ * rules match runs, and what the person wrote (`trusted`). Mode `required` without a sandbox runs nothing at all.
+ */
+export const makeShell = (options: ShellOptions): Shell => {
+  const { view, probe, mode, permissions } = options
+  const secrets = options.secrets ?? []
+  const sandboxed = mode !== 'off' && probe.kind === 'bwrap'
+  const version = /\d+\.\d+(\.\d+)?/.exec(probe.detail)?.[0] ?? '0'
+  const shellMark = `${options.marker}.${randomBytes(4).toString('hex')}-`
+  const redact = makeRedactor(secrets)
+  // Longest of the values and of the known shapes; a private key block is caught by its first line.
+  const longest = Math.max(512, ...secrets.map(secret => secret.length * 2))
+  const live = new Set<Running>()
+  let count = 0
+
+  const start = (run: RunOptions): Running => {
+    const mark = `${shellMark}${++count}`
+    const scrubbed = commandEnvironment({ name: view.name, sandboxed, extra: options.env ?? {}, mark, secrets })
+    const env = { ...scrubbed, ...run.env }
+    const cwd = run.cwd ?? view.cwd
+    const network = allowsNetwork(permissions)
+    const running = new Running({
+      prefix: sandboxed ? ['bwrap', ...bwrapArgs({ view, version, network, cwd, env })] : [],
+      cwd: sandboxed ? '/' : cwd,
+      env,
+      mark,
+      run,
+      redact,
+      longest,
+      clock: options.clock ?? clock,
+    })
+    live.add(running)
+    if (running.pid !== undefined) options.onStart?.({ mark, pid: running.pid, command: run.command })
+    return running
+  }
+
+  return {
+    probe,
+    mode,
+    permissions,
+    async run(run): Promise<CommandResult | Refused> {
+      const refused = refusal(run, { probe, mode, permissions, sandboxed })
+      if (refused) return refused
+      for (const earlier of live) if (earlier.isOver()) live.delete(earlier)
+      const cwd = run.cwd ?? view.cwd
+      if (!existsSync(cwd)) return { refused: 'not allowed', reason: `the working folder ${cwd} does not exist` }
+      if (run.signal?.aborted) return neverStarted
+      const running = start(run)
+      const result = await running.result
+      if (running.isOver()) live.delete(running)
+      options.onEnd?.({ mark: running.mark, left: result.left })
+      const why = running.neverRan(result)
+      return why === null ? result : { refused: 'no sandbox', reason: `the sandbox could not be made: ${why}` }
+    },
+    async stop(graceMs) {
+      await Promise.all([...live].map(running => running.end(graceMs)))
+      live.clear()
+      // What left its group, or a namespace that did not end: known by its mark.
+      await endLeftovers(shellMark, Math.min(graceMs, 500), options.clock ?? clock)
+    },
+  }
+}
+
+const neverStarted: CommandResult = {
+  exitCode: null,
+  signal: null,
+  output: '',
+  bytes: 0,
+  truncated: false,
+  file: null,
+  endedBy: 'abort',
+  left: [],
+  ms: 0,
+}
+
+interface Rules {
+  readonly probe: Probe
+  readonly mode: SandboxMode
+  readonly permissions: Permissions
+  readonly sandboxed: boolean
+}
+
+const refusal = (run: RunOptions, { probe, mode, permissions, sandboxed }: Rules): Refused | null => {
+  if (mode === 'required' && !sandboxed)
+    return {
+      refused: 'no sandbox',
+      reason:
+        `no sandbox (${probe.detail}), and config.json requires one: commands do not run. ${probe.remedy ? `A person can mend that: ${probe.remedy}.` : ''}`.trim(),
+    }
+  if (run.trusted) return null
+  const judged = judge(run.command, permissions)
+  if (judged.verdict === 'deny')
+    return { refused: 'denied', reason: `a rule forbids \`${judged.rule}\`, and this runs ${judged.what}` }
+  if (judged.verdict === 'ask')
+    return {
+      refused: 'not allowed',
+      reason: `\`${judged.rule}\` needs the human's word, and this runs ${judged.what}: ask the human by message`,
+    }
+  const hasRules = permissions.deny.length + permissions.ask.length > 0
+  if (judged.verdict === 'opaque' && (hasRules || !sandboxed))
+    return { refused: 'not allowed', reason: `rules cannot judge it: ${judged.what}. Write the command plainly` }
+  if (judged.verdict === 'unmatched' && !sandboxed)
+    return {
+      refused: 'not allowed',
+      reason: `there is no sandbox here, so only allowed commands run, and no rule allows ${judged.what}. Allowed: ${permissions.allow.filter(rule => rule !== 'network').join(', ') || 'nothing'}. Ask the human for more`,
+    }
+  return null
+}
