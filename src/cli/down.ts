@@ -27,7 +27,7 @@ const act = async (
   args: Globals & { force: boolean; timeout: number; json: boolean },
 ): Promise<Result<number>> => {
   if (!(args.timeout >= 0 && args.timeout <= 86_400))
-    return fail('usage', `--timeout ${args.timeout} is no number of seconds`)
+    return fail('usage', '--timeout takes a number of seconds, up to a day')
   return withTeam(cli, args, 'daemon', async team => {
     const ended = await team.call('down', { force: args.force, timeoutMs: Math.round(args.timeout * 1000) })
     if (!ended.ok) return ended

@@ -34,7 +34,7 @@ interface Logs extends Globals {
 }
 
 const act = async (cli: Cli, args: Logs): Promise<Result<number>> => {
-  if (!Number.isInteger(args.n) || args.n < 1) return fail('usage', `-n ${args.n} is no positive whole number`)
+  if (!Number.isInteger(args.n) || args.n < 1) return fail('usage', '-n takes a whole number above 0')
   const print = (entry: JournalEntry) => {
     if (args.json) return cli.out.say(JSON.stringify(entry))
     const line = renderEvent(entry, { now: cli.clock.wall(), paint: cli.paint, all: args.all })

@@ -31,12 +31,17 @@ export const main = async ({ argv, dist }: { argv: readonly string[]; dist: stri
   } catch (thrown) {
     const error = thrown instanceof Error ? thrown : new Error(String(thrown))
     const fault =
-      error.name === 'YError' ? fail('usage', usage(error.message), 'See team --help.').fault : asFault(error)
+      error instanceof WrongUse || error.name === 'YError'
+        ? fail('usage', usage(error.message), help(argv)).fault
+        : asFault(error)
     tell(cli, fault.code === 'internal' ? { ...fault, hint: 'This is a bug; --verbose shows where.' } : fault, verbose)
     process.exitCode = exitCode(fault.code)
   }
   endWhenSaid()
 }
+
+/** The command line does not make sense: exit code 2, and no bug. */
+class WrongUse extends Error {}
 
 /** Each command's file is loaded when it may be the one meant, so that none pays for the others. */
 const families = {
@@ -79,7 +84,7 @@ const commands = async (cli: Cli, argv: readonly string[]): Promise<Commands> =>
     .check(given => {
       for (const [name, value] of Object.entries(given))
         if (Array.isArray(value) && name !== '_' && !many.has(name))
-          throw new Error(`--${name} is given more than once`)
+          throw new WrongUse(`--${name} is given more than once`)
       return true
     }, true)
     .strict()
@@ -91,15 +96,14 @@ const commands = async (cli: Cli, argv: readonly string[]): Promise<Commands> =>
     .alias('h', 'help')
     .version(version)
     .exitProcess(false)
-    .fail(false)
+    .fail((message, error) => {
+      throw error ?? new WrongUse(message)
+    })
     .wrap(Math.min(110, process.stdout.columns ?? 100))
     .parserConfiguration({
       'parse-numbers': false,
       'parse-positional-numbers': false,
       'greedy-arrays': false,
-      'camel-case-expansion': true,
-      'strip-aliased': true,
-      'strip-dashed': true,
     })
     .epilogue(
       'Exit codes: 0 done, 1 it failed, 2 wrong use, 3 no team root or bad config, 4 nobody by that name or id, 5 refused, 6 no daemon',
@@ -114,7 +118,17 @@ const commands = async (cli: Cli, argv: readonly string[]): Promise<Commands> =>
 
 /** What yargs says, in our manner: one line, small first letter. */
 const usage = (message: string): string =>
-  message.split('\n')[0]?.replace(/^[A-Z](?=[a-z])/, c => c.toLowerCase()) ?? message
+  message
+    .replace(/\s+/g, ' ')
+    .replace(/^Not enough non-option arguments: .*$/, 'an argument is missing')
+    .replace(/^[A-Z](?=[a-z])/, c => c.toLowerCase())
+
+/** The help that tells how the command meant is used. */
+const help = (argv: readonly string[]): string => {
+  const words = argv.filter(arg => /^[a-z]+$/.test(arg)).slice(0, argv[0] === 'task' ? 2 : 1)
+  const known = words[0] !== undefined && (Object.hasOwn(families, words[0]) || Object.hasOwn(family, words[0]))
+  return `See team ${known ? `${words.join(' ')} ` : ''}--help.`
+}
 
 /**
  * The process ends by itself when nothing is left to do. Should something keep it that nobody waits for, it is ended, but

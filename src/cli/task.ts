@@ -107,7 +107,7 @@ const add = async (cli: Cli, args: Add): Promise<Result<number>> => {
   const text = await readText(cli, { text: args.description, file: args.file })
   if (!text.ok) return text
   if (args.priority !== undefined && !Number.isInteger(args.priority))
-    return fail('usage', `the priority ${args.priority} is no whole number`)
+    return fail('usage', '--priority takes a whole number')
   const given = <K extends keyof TaskDrop>(key: K, value: TaskDrop[K] | undefined) =>
     value === undefined ? {} : { [key]: value }
   return withTeam(cli, args, 'change', async team => {
