@@ -27,6 +27,7 @@ export const eventTypes = [
   'message.stored',
   'message.taken',
   'message.dead',
+  'inbox.read',
   'inbox.rotated',
   'request.opened',
   'request.decided',

@@ -1,0 +1,157 @@
+import { isDeepStrictEqual } from 'node:util'
+import { nearest } from '../lib/text.ts'
+import { issueLines } from './issues.ts'
+import { editable, type Task, TaskDrop, type TaskFile } from './task.ts'
+
+/** The order of keys in a task's file: what people look for first. */
+const order = [
+  'id',
+  'title',
+  'description',
+  'status',
+  'blockedBy',
+  'createdAt',
+  'completedAt',
+  'dependsOn',
+  'owner',
+  'assignee',
+  'needs',
+  'skills',
+  'priority',
+  'verify',
+  'accept',
+  'review',
+  'paths',
+  'claimed',
+  'attempts',
+  'startedAt',
+  'updatedAt',
+  'branch',
+  'result',
+  'error',
+  'needsPlan',
+  'parent',
+  'tags',
+  'rev',
+] as const
+
+/** What a task's file shows of the record at revision `rev`. */
+export const taskFile = (task: Task, rev: number, blockedBy: readonly string[]): TaskFile => ({
+  ...task,
+  v: 1,
+  rev,
+  blockedBy,
+})
+
+export const renderTask = (file: TaskFile): string => {
+  const { v, ...rest } = file
+  const first = Object.fromEntries(order.map(key => [key, file[key]]))
+  return `${JSON.stringify({ ...first, ...rest, v }, null, 2)}\n`
+}
+
+/** What a hand edit asks for: only fields that people may change. `cancel` stands for `status: cancelled`. */
+export interface HandEdit {
+  readonly title?: string
+  readonly description?: string
+  readonly priority?: number
+  readonly verify?: string | null
+  readonly dependsOn?: readonly string[]
+  readonly cancel?: boolean
+}
+
+export interface Compared {
+  /** null when nothing that may be changed was changed. */
+  readonly edit: HandEdit | null
+  /** What was changed and may not be, one line a field. */
+  readonly refused: readonly string[]
+}
+
+/**
+ * What the hand-edited value `found` changes, field by field, against `base` (what the file showed when it was opened)
+ * and `now` (what it would show now; the same as `base` unless the task moved on meanwhile). A field that both changed is
+ * refused. A file without `rev` was written by some other program: what it leaves out is unchanged.
+ */
+export const compareTask = (base: TaskFile, now: TaskFile, found: Readonly<Record<string, unknown>>): Compared => {
+  const refused: string[] = []
+  const changed: Record<string, unknown> = {}
+  const shown: Readonly<Record<string, unknown>> = { ...base }
+  const current: Readonly<Record<string, unknown>> = { ...now }
+  for (const key of Object.keys(shown)) {
+    if (key in found || found.rev === undefined) continue
+    refused.push(`${key}: taken out; a field stays where it is`)
+  }
+  for (const [key, value] of Object.entries(found)) {
+    if (!(key in shown)) {
+      if (value === null || value === '') continue
+      const near = nearest(key, Object.keys(shown))
+      refused.push(`${key}: unknown key${near === undefined ? '' : `, did you mean "${near}"?`}`)
+    } else if (isSame(key, shown[key], value)) continue
+    else if (!(editable as readonly string[]).includes(key))
+      refused.push(`${key}: changed, but only the supervisor sets it`)
+    else if (isSame(key, current[key], value)) continue
+    else if (key !== 'blockedBy' && key !== 'status' && !isDeepStrictEqual(shown[key], current[key]))
+      refused.push(`${key}: changed here and meanwhile in the task too; look at the file again`)
+    else changed[key] = value
+  }
+  const edit = toEdit(changed, base, now, refused)
+  return { edit: Object.keys(edit).length > 0 ? edit : null, refused }
+}
+
+/** Ids and times may be written as numbers by other programs. */
+const isSame = (key: string, shown: unknown, found: unknown): boolean =>
+  isDeepStrictEqual(shown, found) ||
+  (key === 'id' && String(shown) === String(found)) ||
+  (key === 'createdAt' && typeof found === 'number') ||
+  ((key === 'blockedBy' || key === 'dependsOn') &&
+    Array.isArray(found) &&
+    isDeepStrictEqual(shown, found.map(String))) ||
+  ((shown === null || shown === '') && (found === null || found === ''))
+
+const Editable = TaskDrop.pick({
+  title: true,
+  description: true,
+  priority: true,
+  verify: true,
+  dependsOn: true,
+  blockedBy: true,
+}).partial()
+
+const toEdit = (changed: Record<string, unknown>, base: TaskFile, now: TaskFile, refused: string[]): HandEdit => {
+  const { status, ...fields } = changed
+  const edit: { -readonly [K in keyof HandEdit]: HandEdit[K] } = {}
+  if (status === 'cancelled') edit.cancel = true
+  else if (status !== undefined)
+    refused.push(
+      `status: ${JSON.stringify(status)} is not for a hand to set, only "cancelled"${status === 'canceled' ? ' (with two l)' : ''}`,
+    )
+  const good: Record<string, unknown> = {}
+  for (const [key, value] of Object.entries(fields)) {
+    const parsed = Editable.safeParse({ [key]: value })
+    if (parsed.success) Object.assign(good, parsed.data)
+    else refused.push(...issueLines(parsed.error.issues, []))
+  }
+  const { dependsOn, blockedBy, ...plain } = Editable.parse(good)
+  Object.assign(edit, plain)
+  if (dependsOn || blockedBy) {
+    // blockedBy shows a part of dependsOn: what was put in or taken out there is put in or taken out of the edges.
+    const edges = dependsOn ?? [...now.dependsOn]
+    const added = (blockedBy ?? base.blockedBy).filter(id => !base.blockedBy.includes(id) && !edges.includes(id))
+    const removed = blockedBy ? base.blockedBy.filter(id => !blockedBy.includes(id)) : []
+    edit.dependsOn = [...edges.filter(id => !removed.includes(id)), ...added]
+    if (isDeepStrictEqual(edit.dependsOn, now.dependsOn)) delete edit.dependsOn
+  }
+  return edit
+}
+
+/**
+ * Is `found` what the file showed at an earlier revision (`then`, as the journal has it)? Then it is stale, not edited.
+ * `blockedBy` is not compared as such, since it depended on other tasks at that time: it must be a part of the edges.
+ */
+export const isStale = (then: Task, found: Readonly<Record<string, unknown>>): boolean => {
+  const { v: _v, rev: _rev, blockedBy, ...rest } = found
+  return (
+    isDeepStrictEqual(rest, { ...then }) &&
+    Array.isArray(blockedBy) &&
+    blockedBy.every(id => then.dependsOn.includes(String(id)))
+  )
+}
