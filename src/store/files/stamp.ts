@@ -1,0 +1,80 @@
+import {
+  type BigIntStats,
+  closeSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+
+/** What tells one state of a file from another without reading it. */
+export interface Stamp {
+  readonly dev: bigint
+  readonly ino: bigint
+  readonly size: bigint
+  readonly mtimeNs: bigint
+}
+
+export const sameStamp = (a: Stamp | undefined, b: Stamp | undefined): boolean =>
+  a === b ||
+  (a !== undefined &&
+    b !== undefined &&
+    a.ino === b.ino &&
+    a.size === b.size &&
+    a.mtimeNs === b.mtimeNs &&
+    a.dev === b.dev)
+
+const stampOf = (stat: BigIntStats): Stamp => ({
+  dev: stat.dev,
+  ino: stat.ino,
+  size: stat.size,
+  mtimeNs: stat.mtimeNs,
+})
+
+/** The stamp of a regular file (links followed); undefined for anything else, or nothing. */
+export const stamp = (path: string): Stamp | undefined => {
+  const stat = statSync(path, { bigint: true, throwIfNoEntry: false })
+  return stat?.isFile() ? stampOf(stat) : undefined
+}
+
+/** A file's bytes with the stamp they were read at; undefined when it is gone or changed while being read. */
+export const readStamped = (path: string): { readonly stamp: Stamp; readonly bytes: Buffer } | undefined => {
+  const before = stamp(path)
+  if (!before) return undefined
+  let bytes: Buffer
+  try {
+    bytes = readFileSync(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  const after = stamp(path)
+  return after && sameStamp(before, after) ? { stamp: after, bytes } : undefined
+}
+
+/**
+ * Replaces (or makes) the file in one step: a reader sees the old text or the new one. Not flushed to the disk: only for
+ * what can be made again from the journal. Returns the stamp of what was written.
+ */
+export const swapFile = (path: string, text: string): Stamp => {
+  const temporary = join(dirname(path), `.${basename(path)}.tmp`)
+  const file = openSync(temporary, 'w', 0o600)
+  let written: Stamp
+  try {
+    writeFileSync(file, text)
+    written = stampOf(fstatSync(file, { bigint: true }))
+  } finally {
+    closeSync(file)
+  }
+  try {
+    renameSync(temporary, path)
+  } catch (error) {
+    rmSync(temporary, { force: true })
+    throw error
+  }
+  return written
+}
