@@ -219,9 +219,22 @@ describe('the runbook model', () => {
   })
 
   it('gives up a task that was sent back when its runbook does not say what then', async () => {
-    const { calls } = await carry([task('note: main', 'verify failed')])
+    const { calls } = await carry([task('note: main', 'verify failed on the merged result')])
     expect(brief(calls)).toEqual([['task', 'fail']])
     expect(calls[0]?.args.summary).toContain('If sent back')
+  })
+
+  it('begins anew when the task was released in the middle, which its runbook need not provide for', async () => {
+    const { calls } = await carry([task('note: main', 'the team was stopped')])
+    expect(brief(calls)).toEqual([
+      ['write_file', 'NOTES.md'],
+      ['task', 'complete'],
+    ])
+  })
+
+  it('runs nothing of a runbook whose end was cut off for the context', async () => {
+    const { calls } = await carry([task('note: a\n(cut after 6 of 90 characters; the whole is in TASK.md)')])
+    expect(brief(calls)).toEqual([['task', 'fail']])
   })
 
   it('commits what was left uncommitted under the title and claims again, once', async () => {
@@ -283,6 +296,27 @@ describe('the runbook model', () => {
     ])
     expect(calls.at(-1)?.args.summary).toContain('told bob, or not: that call was interrupted')
     expect(calls.at(-1)?.args.summary).toContain('run 2 times since it was interrupted')
+  })
+
+  it('makes a call again that had not started when the session was cut off, a message and an end too', async () => {
+    const lost = new Set([1, 3, 5])
+    const { calls } = await carry([task('@bob: once')], (call, nth) =>
+      lost.has(nth)
+        ? nth === 5
+          ? 'error: interrupted, outcome unknown: it had started'
+          : 'error: not run: the session was cut off before it started.'
+        : call.args.action === 'complete'
+          ? 'error: nothing is in your hands'
+          : fine(call, nth),
+    )
+    expect(brief(calls)).toEqual([
+      ['message', 'bob'],
+      ['message', 'bob'],
+      ['task', 'complete'],
+      ['task', 'complete'],
+      ['task', 'fail'],
+      ['task', 'fail'],
+    ])
   })
 
   it('vouches for no result that left the context', async () => {
@@ -384,7 +418,10 @@ describe('the runbook model', () => {
 
   it('drops a task that was taken away', async () => {
     const { messages } = await carry([task(sh('one') + sh('two'))])
-    const note = { role: 'user', content: '<note>Task 7 was taken away: cancelled by human</note>' } as const
+    const note = {
+      role: 'user',
+      content: '<note>Task 7 was taken out of your hands: cancelled by human. Leave it.</note>',
+    } as const
     const after = await carry([...messages.slice(0, 3), note])
     expect(after.calls).toEqual([])
   })

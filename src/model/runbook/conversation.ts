@@ -139,7 +139,7 @@ const unescaped = (text: string): string => text.replace(/&lt;(?=\/?(?:task|mess
 
 /** Whether a note tells that the task is not in hand any more. */
 const saysTaken = (note: string, id: string): boolean =>
-  note.includes(id) && /\b(?:taken away|taken from you|unassigned|no longer (?:yours|in your hands))\b/i.test(note)
+  note.includes(`ask ${id} `) && /\b(?:taken (?:away|from you|out of your hands)|not in your hands)\b/i.test(note)
 
 const attribute = (text: string): string =>
   text.replaceAll('&lt;', '<').replaceAll('&quot;', '"').replaceAll('&amp;', '&')

@@ -1,6 +1,6 @@
 import type { Conversation, Made, TaskItem } from './conversation.ts'
 import { parseRunbook, type Step } from './parse.ts'
-import { isError, isInterrupted } from './results.ts'
+import { isError, isInterrupted, isUnstarted } from './results.ts'
 import { commitCommand, committed, name, progress, type Want } from './step.ts'
 
 /** What the runbook says next: a tool call, or a text that ends the turn. */
@@ -38,21 +38,32 @@ export const reply = (talk: Conversation): Reply => {
   if (!book) return { text: talk.mail.length > 0 && talk.lately.length === 0 ? idle(talk) : epilogue(talk.calls) }
   if (!talk.tools.has('task')) return { text: 'I carry out runbooks of tasks, and have no task tool here.' }
 
-  const ours = talk.calls.filter(call => stepOf(call.id) !== null && call.name !== 'request')
+  const ours = talk.calls.filter(
+    call => stepOf(call.id) !== null && call.name !== 'request' && !isUnstarted(call.result),
+  )
   const closing = ours.filter(call => stepOf(call.id) === 'end')
   if (closing.length > 0) return close(talk, talk.task, closing)
   if (book.problems.length > 0)
     return failing(talk, `The runbook cannot be read, nothing was run:\n${book.problems.join('\n')}`)
+  if (isCut.test(talk.task.text)) return failing(talk, 'The runbook is too long: its end is missing, nothing was run.')
   if (book.steps.length === 0 && !book.mend) return failing(talk, noRunbook(talk.task.id))
-  if (talk.task.returned !== null && !book.mend)
+  const { returned } = talk.task
+  if (returned !== null && !book.mend && isRefusal.test(returned))
     return failing(
       talk,
       'It was sent back, and its runbook has no part "If sent back": a person or a model has to mend it.',
     )
-  return carryOut(talk, talk.task.returned !== null && book.mend ? book.mend : book.steps, ours)
+  return returned !== null && book.mend
+    ? carryOut(talk, book.mend, ours, 'Runbook for what was sent back')
+    : carryOut(talk, book.steps, ours, 'Runbook')
 }
 
-const carryOut = (talk: Conversation, steps: readonly Step[], ours: readonly Made[]): Reply => {
+/** What is put at the end of a text that was cut for the context. */
+const isCut = /\n\(cut after \d+ of \d+ characters; /
+/** Doing the same again would come to the same. Anything else (it was released in the middle) is begun anew. */
+const isRefusal = /\bconflicts?\b|\bverify failed\b|\brejected\b/i
+
+const carryOut = (talk: Conversation, steps: readonly Step[], ours: readonly Made[], title: string): Reply => {
   const reached = ours.reduce((most, call) => Math.max(most, Number(stepOf(call.id))), 0)
   for (let i = reached; i < steps.length; i++) {
     const step = steps[i] as Step
@@ -66,11 +77,14 @@ const carryOut = (talk: Conversation, steps: readonly Step[], ours: readonly Mad
       return failing(talk, `Step ${i + 1} of ${steps.length}, ${name(step)}, needs the tool ${now.call.name}.`)
     return calling(talk, i, now.call)
   }
-  return calling(talk, 'end', { name: 'task', args: { action: 'complete', summary: summary(talk, steps, ours) } })
+  return calling(talk, 'end', {
+    name: 'task',
+    args: { action: 'complete', summary: `${title} carried out, ${summary(steps, ours)}` },
+  })
 }
 
 /** What was done, step by step, from what the tools said. A result that left the context is not vouched for again. */
-const summary = (talk: Conversation, steps: readonly Step[], ours: readonly Made[]): string => {
+const summary = (steps: readonly Step[], ours: readonly Made[]): string => {
   const facts = steps.map((step, i) => {
     const at = progress(
       step,
@@ -78,8 +92,7 @@ const summary = (talk: Conversation, steps: readonly Step[], ours: readonly Made
     )
     return at.at === 'done' ? at.fact : `${name(step)} (its result is no longer in the context)`
   })
-  const head = `${talk.task?.returned == null ? 'Runbook' : 'Runbook for what was sent back'} carried out`
-  return `${head}, ${facts.length} step${facts.length === 1 ? '' : 's'}: ${facts.join('; ')}.`
+  return `${facts.length} step${facts.length === 1 ? '' : 's'}: ${facts.join('; ')}.`
 }
 
 /** After the last step: complete, commit what was left lying about and complete again, or fail with the reason. */
@@ -87,14 +100,16 @@ const close = (talk: Conversation, task: TaskItem, closing: readonly Made[]): Re
   const last = closing.at(-1)
   const complete = closing.findLast(call => call.args.action === 'complete')
   const again = { name: 'task', args: { ...(complete?.args ?? { action: 'complete', summary: '' }) } }
-  if (!last || last.args.action === 'fail') return { text: epilogue(talk.calls) }
+  const tries = closing.filter(call => call.args.action === last?.args.action).length
+  const unknown = isInterrupted(last?.result ?? null) && tries < 3
+  if (!last || (last.args.action === 'fail' && !unknown)) return { text: epilogue(talk.calls) }
+  if (last.args.action === 'fail') return failing(talk, String(last.args.summary))
   if (last.name === 'bash') {
     if (isInterrupted(last.result)) return calling(talk, 'end', again)
     const commit = committed(task.title, last.result ?? '')
     return commit.at === 'failed' ? failing(talk, commit.reason) : calling(talk, 'end', again)
   }
-  const tries = closing.filter(call => call.args.action === 'complete').length
-  if (isInterrupted(last.result) && tries < 3) return calling(talk, 'end', again)
+  if (unknown) return calling(talk, 'end', again)
   const left = /uncommitted|not committed|commit them/i.test(last.result ?? '')
   if (left && talk.tools.has('bash') && !closing.some(call => call.name === 'bash'))
     return calling(talk, 'end', { name: 'bash', args: { command: commitCommand(task.title) } })

@@ -4,7 +4,10 @@ export const isError = (result: string): boolean => /^error\b/i.test(result)
 
 /** A session that was cut in the middle of a call answers it so after the restart. */
 export const isInterrupted = (result: string | null): boolean =>
-  result === null || /^(?:error:\s*)?(?:the call was |this call was )?interrupted\b/i.test(result)
+  result === null || /^(?:error:\s*)?interrupted\b/i.test(result)
+
+/** The same for a call that had not started: as if it had not been made. */
+export const isUnstarted = (result: string | null): boolean => /^error: not run\b/i.test(result ?? '')
 
 export interface Ran {
   /** null: it was ended, or no exit code could be read. */
