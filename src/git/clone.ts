@@ -125,8 +125,8 @@ const cloneConfig = (hub: HubRepository, name: string): string =>
     `\temail = ${name}@team.invalid`,
     '[remote "hub"]',
     `\turl = ${quoted(hub.dir)}`,
-    // Answers a push with words rather than with a lock error: git says that it has no helper of this name.
-    '\tpushurl = not-pushed://the-supervisor-fetches-your-branch',
+    // Answers a push with words rather than with a lock error: git names the helper that it has not.
+    '\tpushurl = the-supervisor-fetches-your-branch://no-push',
     `\tfetch = ${quoted(`+${hub.trunkRef}:refs/remotes/hub/trunk`)}`,
     '\ttagOpt = --no-tags',
     '[gc]',

@@ -6,7 +6,7 @@ import type { LandReport } from '../protocol/rpc.ts'
 import { type BaseReport, fetchBase, refreshBase } from './base.ts'
 import { type CloneReport, ensureClone } from './clone.ts'
 import { land } from './land.ts'
-import { changedFiles, checkout, diff, merge, mergeOf, type Preview, preview } from './merge.ts'
+import { changedFiles, checkout, diff, merge, mergeOf, type Preview, preview, showMerge } from './merge.ts'
 import { countCommits, type HubRepository, makeTurns, needRef, readRef, refs } from './repository.ts'
 import { bindGit, type Environment, type Git } from './run.ts'
 import { type Fetched, fetchBranch, fetchRescue } from './transfer.ts'
@@ -42,6 +42,10 @@ export interface Hub {
   merge(what: { head: string; tree: string; onto: string; message: string }): Promise<Result<{ commit: string }>>
   mergeOf(head: string): Promise<Result<string | null>>
   diff(head: string): Promise<Result<{ stat: string; patch: string }>>
+  /** What a commit of the trunk brought. */
+  show(commit: string): Promise<Result<{ stat: string; patch: string }>>
+  /** How many commits the trunk is ahead of the base. */
+  ahead(): Promise<Result<number>>
   land(): Promise<Result<LandReport>>
 }
 
@@ -126,6 +130,8 @@ const assemble = (hub: HubRepository, made: boolean, mended: readonly string[]):
     merge: what => merge(hub, what),
     mergeOf: head => mergeOf(hub, head),
     diff: head => diff(hub, head),
+    show: commit => showMerge(hub, commit),
+    ahead: () => countCommits(hub.git, refs.base, hub.trunkRef),
     land: () => hub.inTurn(() => land(hub)),
   }
 }

@@ -139,14 +139,30 @@ const patchBytes = 4 * 1024 * 1024
 /** What `head` brings against where it left the trunk, for people. A patch past 4 MB is cut, and says so. */
 export const diff = async (hub: HubRepository, head: string): Promise<Result<{ stat: string; patch: string }>> => {
   const from = await startOf(hub, head)
-  if (!from.ok) return from
+  return from.ok ? compare(hub, from.value, head) : from
+}
+
+const compare = async (
+  hub: HubRepository,
+  from: string,
+  to: string,
+): Promise<Result<{ stat: string; patch: string }>> => {
   const common = ['diff', '--no-color', '--no-ext-diff', '--no-textconv', '-M']
-  const stat = await hub.git([...common, '--stat', from.value, head, '--'])
+  const stat = await hub.git([...common, '--stat', from, to, '--'])
   if (!stat.ok) return stat
-  const patch = await hub.git([...common, from.value, head, '--'], { maxBytes: patchBytes })
+  const patch = await hub.git([...common, from, to, '--'], { maxBytes: patchBytes })
   if (!patch.ok) return patch
   const rest = patch.value.truncated ? '\n[the patch is longer than 4 MB and cut here]\n' : ''
   return ok({ stat: stat.value.stdout, patch: patch.value.stdout + rest })
+}
+
+/** What a commit of the trunk brought, against the trunk before it (its first parent). */
+export const showMerge = async (
+  hub: HubRepository,
+  commit: string,
+): Promise<Result<{ stat: string; patch: string }>> => {
+  const before = await needRef(hub.git, `${commit}^1`, `the commit before ${commit}`)
+  return before.ok ? compare(hub, before.value, commit) : before
 }
 
 /** The paths that `head` changes against where it left the trunk. */

@@ -12,9 +12,9 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { openHub } from '../../../src/git/hub.ts'
-import { unwrap } from '../../../src/lib/result.ts'
-import { initRepo, plainEnv, repoAt, tempFolder } from '../../support/repo.ts'
+import { openHub } from '../../src/git/hub.ts'
+import { unwrap } from '../../src/lib/result.ts'
+import { initRepo, plainEnv, repoAt, tempFolder } from '../support/repo.ts'
 
 let folder: ReturnType<typeof tempFolder>
 beforeEach(() => {
