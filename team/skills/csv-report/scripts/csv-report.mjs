@@ -137,7 +137,7 @@ if (columns === undefined) {
 console.log(`# ${file}\n\nRows: ${count}. Columns: ${columns.length}.`)
 if (odd.length > 0)
   console.log(
-    `\n${odd.length} rows have another number of cells and are left out: ${odd.slice(0, 10).join(', ')}${odd.length > 10 ? ', …' : ''}.`,
+    `\nLeft out (${odd.length}), since they have another number of cells: ${odd.slice(0, 10).join(', ')}${odd.length > 10 ? ', …' : ''}.`,
   )
 console.log('')
 table(
