@@ -43,6 +43,8 @@ export type ModelFaultKind =
   | 'quota'
   | 'overflow'
   | 'bad_request'
+  /** Answers came, and none could be used (empty, filtered, cut off), after asking again. */
+  | 'unusable'
   | 'aborted'
 
 export interface ModelFault {

@@ -1,0 +1,64 @@
+import * as z from 'zod'
+import { Item } from './items.ts'
+
+const count = z.number().int().min(0)
+const Todo = z.object({ id: z.string(), text: z.string(), status: z.enum(['pending', 'in_progress', 'completed']) })
+const Call = z.object({
+  id: z.string(),
+  name: z.string(),
+  arguments: z.string().nullable(),
+  fault: z.string().optional(),
+})
+const UsageEntry = z.object({ input: count, cachedInput: count, output: count })
+/** How far the inbox is in the context: everything up to `upTo`, and these later ones that came early. */
+export const MailMark = z.object({ upTo: count, early: z.array(count) })
+
+/** The journal of a session, one entry a line. Each is on the disk before what follows from it happens. */
+export const Entry = z.discriminatedUnion('k', [
+  /** A context begins: with the system message as it stays. `keep`: only that changes. Carries over what outlives it. */
+  z.object({
+    k: z.literal('session'),
+    v: z.literal(1),
+    at: z.string(),
+    system: z.string(),
+    keep: z.boolean(),
+    turn: count,
+    mail: MailMark,
+    todo: z.array(Todo),
+    usage: UsageEntry.extend({ calls: count }),
+  }),
+  z.object({
+    k: z.literal('turn'),
+    at: z.string(),
+    turn: count,
+    step: z.enum(['start', 'end']),
+    how: z.string().optional(),
+  }),
+  /** What one boundary brought: the items are the receipt of the mail among them. */
+  z.object({ k: z.literal('items'), at: z.string(), items: z.array(Item), mail: MailMark.optional() }),
+  z.object({
+    k: z.literal('assistant'),
+    at: z.string(),
+    text: z.string(),
+    reasoning: z.string().optional(),
+    calls: z.array(Call),
+    usage: UsageEntry.nullable(),
+  }),
+  z.object({ k: z.literal('tool.start'), at: z.string(), id: z.string(), name: z.string() }),
+  z.object({
+    k: z.literal('tool.result'),
+    at: z.string(),
+    id: z.string(),
+    name: z.string(),
+    text: z.string(),
+    isError: z.boolean(),
+  }),
+  /** Results that became placeholders. */
+  z.object({ k: z.literal('dropped'), at: z.string(), ids: z.array(z.string()) }),
+  z.object({ k: z.literal('todo'), at: z.string(), items: z.array(Todo) }),
+  z.object({ k: z.literal('task.end'), at: z.string(), task: z.string(), how: z.string() }),
+])
+export type Entry = z.infer<typeof Entry>
+type Bare<E> = E extends unknown ? Omit<E, 'at'> : never
+export type NewEntry = Bare<Entry>
+export type MailMark = z.infer<typeof MailMark>

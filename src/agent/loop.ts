@@ -1,0 +1,186 @@
+import { randomBytes } from 'node:crypto'
+import { cut, nearest, wellFormed } from '../lib/text.ts'
+import type { Model, ModelFault, ToolCall, Turn } from '../model/model.ts'
+import type { MailMark } from './entry.ts'
+import type { Item } from './items.ts'
+import { type Backoff, callModel, type Gate } from './retry.ts'
+import type { Session } from './session.ts'
+import { error, type Tool, type ToolContext, type ToolResult } from './tool.ts'
+
+/** What a boundary brings, and what happens once it stands in the journal. */
+export interface Boundary {
+  readonly items: readonly Item[]
+  readonly mail?: MailMark
+  taken?(): Promise<void>
+}
+
+export interface TurnOptions {
+  readonly model: Model
+  /** Sorted by name; the same all through a session. */
+  readonly tools: readonly Tool[]
+  readonly toolContext: ToolContext
+  readonly session: Session
+  /** Asked before each model call, always after all tool results. */
+  boundary(): Promise<Boundary>
+  /** Asked after all results of a round and after each boundary: a reason to end here, or null. */
+  endsHere(): string | null
+  readonly limits: { readonly rounds: number; readonly retries: number; readonly window: number | null }
+  readonly backoff: Backoff
+  readonly gate: Gate
+  readonly signal: AbortSignal
+  readonly on: {
+    /** Waiting for the model, for so many milliseconds; null when that is over. */
+    waiting(ms: number | null, fault: ModelFault | null): void
+    /** An answer or a tool result is in the journal. */
+    progress(): void
+    usage(): void
+    called(turn: Turn): void
+    tool(name: string, ok: boolean): void
+    /** A tool threw: a bug, told to the model as an error. */
+    bug(name: string, thrown: unknown): void
+  }
+}
+
+export type TurnEnd =
+  | { readonly how: 'ended'; readonly text: string }
+  /** `endsHere` said so. */
+  | { readonly how: 'stopped'; readonly reason: string }
+  | { readonly how: 'aborted' }
+  | { readonly how: 'rounds' }
+  | { readonly how: 'fault'; readonly fault: ModelFault }
+
+/** No tool result is longer, whatever the tool let through. */
+const longestResult = 200_000
+const mostNudges = 2
+
+const nudges: Readonly<Record<string, string>> = {
+  empty: 'Your last answer was empty. Go on with what you were doing, or say in words that you are done.',
+  filtered: 'Your last answer was withheld by a filter. Go on in another way, or fail the task with the reason.',
+  length: 'Your last answer was cut off at the output limit. Go on from there, in smaller pieces.',
+}
+
+/**
+ * One turn: calls the model and runs its tools until it calls none. Everything it says and every result is in the
+ * journal before what follows; errors become results that the model can act on.
+ *
+ *   boundary ──▶ model ──calls──▶ tools, one by one ──▶ boundary …
+ *                  ├──text──▶ ended
+ *                  ├──nothing──▶ nudge (twice) ──▶ fault
+ *                  └──fault──▶ retried where that can help ──▶ fault
+ */
+export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
+  const { session, signal } = o
+  const { context } = session
+  const schemas = o.tools.map(tool => tool.schema)
+  const finish = (end: TurnEnd): TurnEnd => {
+    // A turn that was broken off is still open: it goes on when the thread comes back.
+    if (end.how !== 'aborted') session.append({ k: 'turn', turn: context.turn, step: 'end', how: end.how })
+    return end
+  }
+  if (!context.inTurn) session.append({ k: 'turn', turn: context.turn + 1, step: 'start' })
+  let nudged = 0
+  let shrunk = false
+  for (let round = 0; ; round++) {
+    if (signal.aborted) return finish({ how: 'aborted' })
+    const early = o.endsHere()
+    if (early !== null) return finish({ how: 'stopped', reason: early })
+    const { items, mail, taken } = await o.boundary()
+    session.take(items, mail)
+    await taken?.()
+    const late = o.endsHere()
+    if (late !== null) return finish({ how: 'stopped', reason: late })
+    if (round >= o.limits.rounds) return finish({ how: 'rounds' })
+    if (o.limits.window !== null) drop(session, context.droppable(o.limits.window * 0.9, schemas))
+
+    const turn = await callModel({
+      model: o.model,
+      request: { system: context.system, messages: context.messages, tools: schemas, signal },
+      retries: o.limits.retries,
+      backoff: o.backoff,
+      gate: o.gate,
+      onWait: (ms, fault) => o.on.waiting(ms, fault),
+    })
+    o.on.called(turn)
+    if (turn.stop === 'error') {
+      const fault = turn.fault ?? { kind: 'malformed' as const, message: 'the answer could not be read' }
+      if (fault.kind === 'aborted' || signal.aborted) return finish({ how: 'aborted' })
+      // The endpoint knows its window better than we do: make room once, by half, and ask again.
+      if (
+        fault.kind === 'overflow' &&
+        !shrunk &&
+        drop(session, context.droppable(context.estimate(schemas) / 2, schemas))
+      ) {
+        shrunk = true
+        continue
+      }
+      return finish({ how: 'fault', fault })
+    }
+    if (turn.calls.length === 0) {
+      if (turn.text.trim() !== '') say(session, turn, [])
+      o.on.usage()
+      if (turn.stop === 'end') {
+        o.on.progress()
+        return finish({ how: 'ended', text: turn.text })
+      }
+      if (nudged++ >= mostNudges)
+        return finish({
+          how: 'fault',
+          fault: { kind: 'unusable', message: `the model gave no usable answer ${nudged} times (${turn.stop})` },
+        })
+      session.take([{ k: 'note', text: nudges[turn.stop] ?? nudges.empty ?? '' }])
+      continue
+    }
+    nudged = 0
+    const calls = turn.calls.map(call => ({ ...call, id: freshId(call.id, context.callIds) }))
+    say(session, turn, calls)
+    o.on.usage()
+    o.on.progress()
+    for (const call of calls) {
+      const result = await runCall(o, call)
+      session.append({ k: 'tool.result', id: call.id, name: call.name, text: result.text, isError: result.isError })
+      o.on.tool(call.name, !result.isError)
+      o.on.progress()
+    }
+  }
+}
+
+const say = (session: Session, turn: Turn, calls: readonly ToolCall[]): void =>
+  session.append({
+    k: 'assistant',
+    text: turn.text,
+    ...(turn.reasoning === undefined ? {} : { reasoning: turn.reasoning }),
+    calls: calls.map(call => ({ ...call })),
+    usage: turn.usage === null ? null : { ...turn.usage },
+  })
+
+const drop = (session: Session, ids: readonly string[]): boolean => {
+  if (ids.length > 0) session.append({ k: 'dropped', ids: [...ids] })
+  return ids.length > 0
+}
+
+/** Providers that number their calls anew in each answer must not make two calls of a session share an id. */
+const freshId = (id: string, taken: ReadonlySet<string>): string =>
+  taken.has(id) ? randomBytes(12).toString('base64').replace(/[+/=]/g, 'x').slice(0, 9) : id
+
+const runCall = async (o: TurnOptions, call: ToolCall): Promise<ToolResult> => {
+  if (o.signal.aborted) return error('not run: the turn was ended before it started.')
+  const tool = o.tools.find(each => each.schema.name === call.name)
+  if (!tool) {
+    const names = o.tools.map(each => each.schema.name)
+    const near = nearest(call.name, names)
+    return error(`there is no tool "${call.name}"${near ? `, did you mean ${near}?` : '.'} Tools: ${names.join(', ')}`)
+  }
+  if (call.arguments === null) return error(`${call.name}: ${call.fault ?? 'the arguments could not be read'}.`)
+  const args: unknown = JSON.parse(call.arguments)
+  o.session.append({ k: 'tool.start', id: call.id, name: call.name })
+  try {
+    const result = await tool.run(args, o.toolContext)
+    const text = cut(wellFormed(result.text), longestResult)
+    return { text: text === '' ? '(no output)' : text, isError: result.isError }
+  } catch (thrown) {
+    o.on.bug(call.name, thrown)
+    return error(
+      `${call.name} failed inside: ${thrown instanceof Error ? thrown.message : String(thrown)}. Try another way.`,
+    )
+  }
+}

@@ -1,0 +1,56 @@
+import type { Item } from './items.ts'
+import type { Session } from './session.ts'
+import { writeTranscript } from './transcript.ts'
+
+/** Without a known window, a context past half of this is begun anew. */
+const usualWindow = 128_000
+/** Tasks and messages told again in a context that begins anew. */
+const carried = 20
+
+/**
+ * Before a task is where a context may begin anew: when it grew past half the window, or when it `must` (a history that the
+ * endpoint refuses). What was done and the last mail are carried over. A changed system message takes effect here too.
+ * Answers what the teammate is to be told of it, or null. Between turns only.
+ */
+export const renew = (
+  session: Session,
+  system: string,
+  o: { readonly window: number | undefined; readonly must: boolean },
+): string | null => {
+  const { context } = session
+  if (!o.must && context.estimate() <= (o.window ?? usualWindow) / 2) {
+    if (system === context.system) return null
+    session.begin(system, true)
+    return 'Your rules, team or skills changed: they stand in your system message as they are now.'
+  }
+  const done = context.done.slice(-carried)
+  const mail = context.mail.slice(-carried)
+  session.begin(system, false)
+  const note = (text: string): Item => ({ k: 'note', text })
+  session.take([
+    note('The conversation before this was put away; NOTES.md and your files are as you left them.'),
+    ...(done.length > 0 ? [note(`Done before: ${done.join('; ')}`)] : []),
+    ...(mail.length > 0 ? [note('The last mail you had, all of it seen before:')] : []),
+    ...mail,
+  ])
+  return null
+}
+
+/** The end of the task in the context, if there is one: its transcript is written, then the journal says so. */
+export const closeTask = (
+  session: Session,
+  o: { readonly folder: string; readonly teammate: string; readonly how: string; readonly at: string },
+): void => {
+  const { task, messages } = session.context
+  if (!task) return
+  const { id, title } = task.item
+  writeTranscript(o.folder, {
+    teammate: o.teammate,
+    task: id,
+    title,
+    how: o.how,
+    at: o.at,
+    messages: messages.slice(task.from),
+  })
+  session.append({ k: 'task.end', task: id, how: o.how })
+}

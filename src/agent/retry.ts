@@ -1,0 +1,87 @@
+import { type Clock, delay } from '../lib/clock.ts'
+import { isRetryable, type Model, type ModelFault, type Turn, type TurnRequest } from '../model/model.ts'
+
+/** One gate an endpoint: whoever was told to wait makes everyone who uses it wait. */
+export interface Gate {
+  /** Milliseconds until the next call may go out; 0 when it may now. */
+  closedFor(): number
+  /** The endpoint asked for `ms` of quiet. */
+  close(ms: number): void
+}
+
+/** A gate of this thread alone. */
+export const localGate = (clock: Clock): Gate => {
+  let until = 0
+  return {
+    closedFor: () => Math.max(0, until - clock.mono()),
+    close: ms => {
+      until = Math.max(until, clock.mono() + ms)
+    },
+  }
+}
+
+export interface Backoff {
+  readonly baseMs: number
+  readonly capMs: number
+}
+export const defaultBackoff: Backoff = { baseMs: 500, capMs: 30_000 }
+
+/** No endpoint is obeyed for longer than this when it asks to wait. */
+const longestAsked = 6 * 3600_000
+
+/**
+ * How long to wait before retry number `attempt` (from 0): what the endpoint asked for and a little more, so that not all
+ * come back in the same moment; else full jitter under a doubling cap.
+ */
+export const retryDelay = (attempt: number, fault: ModelFault, backoff: Backoff, random: () => number): number => {
+  const cap = Math.min(backoff.capMs, backoff.baseMs * 2 ** attempt)
+  return fault.retryAfterMs === undefined
+    ? random() * cap
+    : Math.min(longestAsked, fault.retryAfterMs) + random() * Math.min(1000, cap)
+}
+
+/**
+ * One answer of the model, retried while that can help: `retries` times, never for a fault that the same request cannot
+ * survive (auth, quota, bad request). `onWait` is told of each wait, in milliseconds, and of its end with null.
+ */
+export const callModel = async (o: {
+  readonly model: Model
+  readonly request: TurnRequest
+  readonly retries: number
+  readonly backoff: Backoff
+  readonly gate: Gate
+  readonly random?: (() => number) | undefined
+  readonly onWait: (ms: number | null, fault: ModelFault | null) => void
+}): Promise<Turn> => {
+  const { signal } = o.request
+  const random = o.random ?? Math.random
+  const wait = async (ms: number, fault: ModelFault | null): Promise<boolean> => {
+    if (ms <= 0) return !signal.aborted
+    o.onWait(ms, fault)
+    return delay(ms, signal).then(
+      () => {
+        o.onWait(null, null)
+        return true
+      },
+      () => false,
+    )
+  }
+  for (let attempt = 0; ; attempt++) {
+    if (!(await wait(o.gate.closedFor(), null))) return aborted
+    const turn = await o.model.turn(o.request)
+    const { fault } = turn
+    if (turn.stop !== 'error' || !fault || !isRetryable(fault.kind) || attempt >= o.retries) return turn
+    const ms = retryDelay(attempt, fault, o.backoff, random)
+    // Only what the endpoint itself said concerns the others who use it.
+    if (fault.kind === 'rate_limit') o.gate.close(fault.retryAfterMs ?? 0)
+    if (!(await wait(ms, fault))) return aborted
+  }
+}
+
+const aborted: Turn = {
+  text: '',
+  calls: [],
+  stop: 'error',
+  fault: { kind: 'aborted', message: 'the call was aborted' },
+  usage: null,
+}

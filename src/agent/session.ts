@@ -1,0 +1,255 @@
+import {
+  closeSync,
+  constants,
+  fdatasyncSync,
+  fsyncSync,
+  ftruncateSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { type Clock, iso } from '../lib/clock.ts'
+import { asFault, fail, ok, type Result } from '../lib/result.ts'
+import type { Usage } from '../model/model.ts'
+import { Context } from './context.ts'
+import { Entry, type MailMark, type NewEntry } from './entry.ts'
+import type { Item } from './items.ts'
+import type { TodoItem } from './tool.ts'
+
+/** Past this size a context that begins anew begins in a new file; the old one is kept beside it. */
+const rotateBytes = 8 * 1024 * 1024
+
+const interrupted =
+  'error: interrupted, outcome unknown: it had started when this session was cut off. Check what happened before doing it again.'
+const notStarted = 'error: not run: the session was cut off before it started. Call it again if it is still wanted.'
+
+/**
+ * One teammate's session: its journal file, and the context that follows from it. Written by its own thread alone;
+ * `append` returns when the entries are on the disk. Opening it rebuilds the context: a torn last line is cut, and calls
+ * without a result are answered as interrupted, never run again.
+ */
+export class Session {
+  readonly context = new Context()
+  readonly file: string
+  #fd: number
+  #size: number
+  readonly #clock: Clock
+  #mail: MailMark = { upTo: 0, early: [] }
+  #todo: readonly TodoItem[] = []
+  #usage = { input: 0, cachedInput: 0, output: 0, calls: 0 }
+  /** Bytes of a torn last line that were cut at opening. */
+  #cut = 0
+  #interrupted: string[] = []
+
+  private constructor(file: string, fd: number, clock: Clock) {
+    this.file = file
+    this.#fd = fd
+    this.#clock = clock
+    this.#size = 0
+  }
+
+  /** Faults (`io`, `invalid`) name the file, and the line that cannot be read. */
+  static open(file: string, clock: Clock): Result<Session> {
+    try {
+      mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+      const fd = openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_APPEND, 0o600)
+      const session = new Session(file, fd, clock)
+      const read = session.#replay()
+      if (!read.ok) {
+        closeSync(fd)
+        return read
+      }
+      return ok(session)
+    } catch (thrown) {
+      return { ok: false, fault: asFault(thrown) }
+    }
+  }
+
+  get mail(): MailMark {
+    return this.#mail
+  }
+  get todo(): readonly TodoItem[] {
+    return this.#todo
+  }
+  /** Tokens and calls of this session, over every thread that ran it. */
+  get usage(): Usage & { readonly calls: number } {
+    return this.#usage
+  }
+  /** Nothing stands in the journal yet. */
+  get isNew(): boolean {
+    return this.#size === 0
+  }
+  get cutBytes(): number {
+    return this.#cut
+  }
+  /** Names of the tools that were running when the last thread ended. */
+  get wasInterrupted(): readonly string[] {
+    return this.#interrupted
+  }
+
+  /** Writes the entries, flushes, then takes them into the context. A disk error throws: nothing may go on from there. */
+  append(...entries: NewEntry[]): void {
+    const at = iso(this.#clock.wall())
+    const stamped = entries.map((entry): Entry => ({ ...entry, at }))
+    this.#write(stamped.map(entry => `${JSON.stringify(entry)}\n`).join(''))
+    for (const entry of stamped) this.#apply(entry)
+  }
+
+  /** Puts the boundary's items into the context as one message, and moves the mark of the inbox with them. */
+  take(items: readonly Item[], mail?: MailMark): void {
+    if (items.length === 0 && mail === undefined) return
+    this.append({
+      k: 'items',
+      items: [...items],
+      ...(mail === undefined ? {} : { mail: { upTo: mail.upTo, early: [...mail.early] } }),
+    })
+  }
+
+  /** Begins a context with `system`. With `keep` the conversation goes on; else it starts empty. Between turns only. */
+  begin(system: string, keep: boolean): void {
+    const entry: NewEntry = {
+      k: 'session',
+      v: 1,
+      system,
+      keep,
+      turn: this.context.turn,
+      mail: { upTo: this.#mail.upTo, early: [...this.#mail.early] },
+      todo: this.#todo.map(item => ({ ...item })),
+      usage: { ...this.#usage },
+    }
+    if (!keep && this.#size > rotateBytes) this.#rotate()
+    this.append(entry)
+  }
+
+  setTodo(items: readonly TodoItem[]): void {
+    this.append({ k: 'todo', items: items.map(item => ({ ...item })) })
+  }
+
+  close(): void {
+    closeSync(this.#fd)
+  }
+
+  #write(text: string): void {
+    const bytes = Buffer.from(text)
+    for (let done = 0; done < bytes.length; ) done += writeSync(this.#fd, bytes, done)
+    fdatasyncSync(this.#fd)
+    this.#size += bytes.length
+  }
+
+  /** The new file takes the old one's place at once; a crash leaves either. It begins empty, so nothing is in between. */
+  #rotate(): void {
+    const folder = dirname(this.file)
+    const stem = basename(this.file, '.jsonl')
+    let n = 1
+    while (statSync(join(folder, `${stem}.${n}.jsonl`), { throwIfNoEntry: false })) n++
+    const next = join(folder, `.${stem}.next`)
+    rmSync(next, { force: true })
+    const fd = openSync(next, constants.O_RDWR | constants.O_CREAT | constants.O_APPEND | constants.O_EXCL, 0o600)
+    // The old file is linked under its new name first, so that it has one at every moment.
+    linkSync(this.file, join(folder, `${stem}.${n}.jsonl`))
+    const first = `${JSON.stringify(this.#carry())}\n`
+    writeSync(fd, first)
+    fdatasyncSync(fd)
+    renameSync(next, this.file)
+    const dir = openSync(folder, 'r')
+    fsyncSync(dir)
+    closeSync(dir)
+    closeSync(this.#fd)
+    this.#fd = fd
+    this.#size = Buffer.byteLength(first)
+  }
+
+  /** What must stand in a new file from its first byte on, should the thread die right after. */
+  #carry(): Entry {
+    const { system, turn } = this.context
+    const at = iso(this.#clock.wall())
+    const mail = { upTo: this.#mail.upTo, early: [...this.#mail.early] }
+    return { k: 'session', v: 1, at, system, keep: false, turn, mail, todo: [...this.#todo], usage: { ...this.#usage } }
+  }
+
+  #apply(entry: Entry): void {
+    if (entry.k === 'session') {
+      this.#mail = entry.mail
+      this.#todo = entry.todo
+      this.#usage = { ...entry.usage }
+    }
+    if (entry.k === 'items' && entry.mail) this.#mail = entry.mail
+    if (entry.k === 'todo') this.#todo = entry.items
+    if (entry.k === 'assistant') {
+      this.#usage.calls++
+      this.#usage.input += entry.usage?.input ?? 0
+      this.#usage.cachedInput += entry.usage?.cachedInput ?? 0
+      this.#usage.output += entry.usage?.output ?? 0
+    }
+    this.context.apply(entry)
+  }
+
+  #replay(): Result<void> {
+    const bytes = readFileSync(this.file)
+    let start = 0
+    let line = 0
+    for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, start)) {
+      line++
+      const last = end + 1 >= bytes.length
+      const entry = readEntry(bytes.subarray(start, end))
+      // A last line that was torn by a crash may hold a newline of stale bytes; one in the middle is damage.
+      if (entry === 'newer')
+        return fail(
+          'invalid',
+          `${this.file}:${line} was written by a newer version`,
+          'run that version, or move the file away to begin a new session',
+        )
+      if (entry === null && !last)
+        return fail(
+          'invalid',
+          `${this.file}:${line} cannot be read`,
+          'mend the line, or move the file away to begin a new session',
+        )
+      if (entry === null) break
+      this.#apply(entry)
+      start = end + 1
+    }
+    this.#size = start
+    this.#cut = bytes.length - start
+    if (this.#cut > 0) ftruncateSync(this.#fd, start)
+    this.#settle()
+    return ok(undefined)
+  }
+
+  /** Every call of a turn is answered, right after it. */
+  #settle(): void {
+    const open = [...this.context.open]
+    if (open.length === 0) return
+    this.#interrupted = open.filter(([, { started }]) => started).map(([, { call }]) => call.name)
+    this.append(
+      ...open.map(
+        ([id, { call, started }]): NewEntry => ({
+          k: 'tool.result',
+          id,
+          name: call.name,
+          text: started ? interrupted : notStarted,
+          isError: true,
+        }),
+      ),
+    )
+  }
+}
+
+const readEntry = (bytes: Buffer): Entry | 'newer' | null => {
+  let value: unknown
+  try {
+    value = JSON.parse(bytes.toString('utf8'))
+  } catch {
+    return null
+  }
+  const v = typeof value === 'object' && value !== null && 'v' in value ? value.v : 1
+  if (typeof v === 'number' && v > 1) return 'newer'
+  const parsed = Entry.safeParse(value)
+  return parsed.success ? parsed.data : null
+}
