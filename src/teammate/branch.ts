@@ -1,0 +1,53 @@
+import { join } from 'node:path'
+import { readSwitch, switchScript } from '../git/branch.ts'
+import { fail, ok, type Result } from '../lib/result.ts'
+import type { AssignedTask } from '../protocol/thread.ts'
+import type { Shell } from '../sandbox/shell.ts'
+
+/** What reading a large repository may take. */
+const switchMs = 300_000
+
+/**
+ * Puts the clone on the task's branch, inside the sandbox like everything done in a clone. Answers what the teammate has
+ * to know of it (work that was saved aside, a merge to settle), empty when it went quietly.
+ */
+export const takeBranch = async (
+  shell: Shell,
+  root: string,
+  task: AssignedTask,
+  signal: AbortSignal,
+): Promise<Result<string[]>> => {
+  if (task.branch === null || task.start === null) return ok([])
+  const command = switchScript({
+    branch: task.branch,
+    start: task.start,
+    resume: task.resume,
+    hub: join(root, '.team', 'hub.git'),
+    // The hub's HEAD names its trunk, whatever the trunk is called.
+    trunkRef: 'HEAD',
+    mergeTrunk: task.mergeTrunk,
+  })
+  const bytes = 1_000_000
+  const run = await shell.run({
+    command,
+    timeoutMs: switchMs,
+    signal,
+    trusted: true,
+    outputBytes: bytes,
+    outputMaxBytes: bytes,
+  })
+  if ('refused' in run) return fail('refused', run.reason)
+  if (run.endedBy !== 'itself') return fail('io', `git was ended before it had switched the clone (${run.endedBy})`)
+  const switched = readSwitch(run.output)
+  if (!switched.ok) return switched
+  const { rescued, conflicts, mergedTrunk, kept, notes } = switched.value
+  return ok([
+    ...rescued.map(ref => `Uncommitted work from before was saved to ${ref} in your clone.`),
+    ...(kept ? ['Your clone still holds uncommitted work on this branch, from before.'] : []),
+    ...(mergedTrunk === 'clean' ? ['The trunk was merged into this branch without a conflict.'] : []),
+    ...(mergedTrunk === 'conflict'
+      ? [`The trunk was merged into this branch and left conflicts to settle and commit: ${conflicts.join(', ')}`]
+      : []),
+    ...notes,
+  ])
+}

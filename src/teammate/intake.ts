@@ -1,0 +1,134 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { MailMark } from '../agent/entry.ts'
+import { type Item, type Origin, shorten } from '../agent/items.ts'
+import { wellFormed } from '../lib/text.ts'
+import { isWaiting } from '../protocol/request.ts'
+import type { Call, InboxItem } from '../protocol/rpc.ts'
+
+/** What of the unread mail enters at this boundary, the mark once it did, and whether there is more. */
+export interface Choice {
+  readonly picked: readonly InboxItem[]
+  readonly mark: MailMark
+  readonly more: boolean
+}
+
+/** How many unread entries are looked at to find what is urgent among them. */
+export const lookAhead = 1000
+
+const comesFirst = ({ stored: { message } }: InboxItem): boolean =>
+  message.urgent === true || message.type === 'decision' || message.type === 'request'
+
+/**
+ * Decisions, requests and urgent messages first, then the others, each in the order they came; at most `batch`. The mark
+ * moves over everything that is in the context without a gap; what came early is remembered one by one, so that each
+ * message enters exactly once. `unread` is everything after the mark, at most `lookAhead`; `last` the log's last index.
+ */
+export const choose = (unread: readonly InboxItem[], mark: MailMark, batch: number, last: number): Choice => {
+  const early = new Set(mark.early)
+  const all = unread.filter(item => item.index > mark.upTo).sort((a, b) => a.index - b.index)
+  const fresh = all.filter(item => !early.has(item.index))
+  const picked = [...fresh.filter(comesFirst), ...fresh.filter(item => !comesFirst(item))].slice(0, batch)
+  return {
+    picked,
+    mark: advance(all, mark, picked, last),
+    more: fresh.length > picked.length || all.length >= lookAhead,
+  }
+}
+
+const advance = (all: readonly InboxItem[], mark: MailMark, picked: readonly InboxItem[], last: number): MailMark => {
+  const taken = new Set([...mark.early, ...picked.map(item => item.index)])
+  const gap = all.findIndex(item => !taken.has(item.index))
+  // Indexes that are no mail of ours (messages that became tasks) are passed over with what surrounds them.
+  const before = gap < 0 ? (all.length < lookAhead ? last : all.at(-1)?.index) : all[gap - 1]?.index
+  const upTo = Math.max(mark.upTo, before ?? mark.upTo)
+  return { upTo, early: [...taken].filter(index => index > upTo).sort((a, b) => a - b) }
+}
+
+/** A message longer than this enters cut, its whole text in a file of the view. */
+const longestMessage = 16_000
+
+/** Reads the teammate's inbox from where the session's journal ends. Looking consumes nothing; `acknowledge` does. */
+export class Intake {
+  readonly #o: { name: string; call: Call; batch: number; out: string }
+  /** Look again: something told so, or the last look left some. */
+  due = true
+
+  constructor(o: { name: string; call: Call; batch: number; out: string }) {
+    this.#o = o
+  }
+
+  /** The next batch after `mark`, or null when there is none or the holder could not be asked (then it stays due). */
+  async next(mark: MailMark): Promise<Choice | null> {
+    if (!this.due) return null
+    this.due = false
+    const page = await this.#o.call('inbox.read', { name: this.#o.name, after: mark.upTo, limit: lookAhead })
+    if (!page.ok) {
+      this.due = page.fault.code !== 'closed'
+      return null
+    }
+    const { items, cursor, last } = page.value
+    // The holder is ahead only when the session's journal was taken away: what it gave then was read by that session.
+    const from = cursor > mark.upTo ? { upTo: cursor, early: mark.early.filter(index => index > cursor) } : mark
+    const choice = choose(items, from, this.#o.batch, last)
+    this.due = choice.more
+    if (choice.picked.length > 0) return choice
+    if (choice.mark.upTo > cursor) await this.acknowledge(choice.mark.upTo)
+    return null
+  }
+
+  /** Only `one` of what was chosen, the rest stays unread. */
+  only(one: InboxItem, mark: MailMark): Choice {
+    this.due = true
+    return { picked: [one], mark: { upTo: mark.upTo, early: [...mark.early, one.index] }, more: true }
+  }
+
+  /** The mail is in the session's journal: the holder may forget it. Repeating is harmless, so a failure is left to the next. */
+  async acknowledge(upTo: number, turn?: number): Promise<void> {
+    await this.#o.call('inbox.ack', { name: this.#o.name, upTo, ...(turn === undefined ? {} : { turn }) })
+  }
+
+  /** As it enters the context. A request is shown as the ledger has it, not as the message tells it. */
+  async item({ index, stored }: InboxItem): Promise<Item> {
+    const { message, origin } = stored
+    const content = this.#shorten(message.id, wellFormed(message.content))
+    if (message.type === 'request' && message.requestId !== undefined && origin === 'daemon') {
+      const found = await this.#o.call('request.get', { id: message.requestId })
+      if (found.ok && isWaiting(found.value.request)) {
+        const { id, type, from, title, body } = found.value.request
+        const announced = message.id === `msg_${id}`
+        const text = announced ? body : `${body}\n${content}`
+        return { k: 'request', index, id, type, from, title, body: this.#shorten(`${message.id}-body`, text) }
+      }
+    }
+    const reply = message.replyTo === undefined ? {} : { replyTo: message.replyTo }
+    return {
+      k: 'message',
+      index,
+      id: message.id,
+      from: message.from,
+      origin: originOf(message.from, origin),
+      type: message.type,
+      content,
+      ...reply,
+    }
+  }
+
+  #shorten(id: string, text: string): string {
+    if (text.length <= longestMessage) return text
+    const name = `${id.replace(/[^\w.-]+/g, '_').slice(0, 100)}.txt`
+    mkdirSync(join(this.#o.out, 'mail'), { recursive: true })
+    writeFileSync(join(this.#o.out, 'mail', name), text)
+    return shorten(text, longestMessage, `the whole is in out/mail/${name}`)
+  }
+}
+
+/** A line from a file only claims its sender, so it has no one's authority. */
+const originOf = (from: string, origin: 'daemon' | 'file'): Origin =>
+  origin === 'file'
+    ? 'file'
+    : from === 'user' || from === 'human'
+      ? 'human'
+      : from === 'supervisor'
+        ? 'supervisor'
+        : 'peer'

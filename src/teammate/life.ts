@@ -1,0 +1,363 @@
+import { join } from 'node:path'
+import type { Item } from '../agent/items.ts'
+import { runTurn, type TurnEnd } from '../agent/loop.ts'
+import { closeTask, renew } from '../agent/renew.ts'
+import { type Backoff, defaultBackoff, type Gate } from '../agent/retry.ts'
+import type { Session } from '../agent/session.ts'
+import type { Tool, ToolContext } from '../agent/tool.ts'
+import { type Clock, delay, iso } from '../lib/clock.ts'
+import { isRetryable, type Model, type ModelFault } from '../model/model.ts'
+import type { Limits, Member } from '../protocol/config.ts'
+import type { Call } from '../protocol/rpc.ts'
+import type { AssignedTask, FromThread, ToThread } from '../protocol/thread.ts'
+import type { Shell } from '../sandbox/shell.ts'
+import type { View } from '../sandbox/view.ts'
+import { takeBranch } from './branch.ts'
+import { type Choice, Intake } from './intake.ts'
+import { askedToStop, toldToStop } from './shutdown.ts'
+import { Voice } from './voice.ts'
+import { watched } from './watched.ts'
+import { interruptedNote, reminder, sayFault, taskItem } from './words.ts'
+
+export interface LifeOptions {
+  readonly member: Member
+  readonly root: string
+  readonly limits: Limits
+  readonly session: Session
+  readonly call: Call
+  readonly post: (message: FromThread) => void
+  readonly model: Model
+  readonly tools: readonly Tool[]
+  readonly shell: Shell
+  readonly view: View
+  readonly gate: Gate
+  readonly clock: Clock
+  /** The system message as the files on disk make it now. */
+  readonly prefix: () => string
+  readonly backoff?: Backoff
+  /** How long to wait, in milliseconds, when every retry failed; doubles each time. */
+  readonly parkMs?: number
+}
+
+/** How often a turn may end without ending the task, and how often every retry may fail, before the task is given up. */
+const mostReminders = 2
+const mostParks = 5
+
+/**
+ * The life of one teammate, from `ready` to its end:
+ *
+ *   ready ──▶ idle ──assign──▶ working: branch, then turns until the task left the hand ──▶ idle
+ *              └─────mail────▶ working: one turn ──▶ idle
+ *   working ⇄ waiting (for the model)
+ *   shutdown approved ──▶ draining: the tool calls of this round end ──▶ end          stop ──▶ end at once
+ *
+ * Hints (`mail`) only say "look again"; what is in hand is the holder's word (`assign`, `unassign`). A task in hand at the
+ * end is left to the daemon, which takes the branch in before it releases it.
+ */
+export class Life {
+  readonly #o: LifeOptions
+  readonly #call: Call
+  readonly #intake: Intake
+  readonly #voice: Voice
+  readonly #read = new Map<string, string>()
+  readonly #notes: string[] = []
+  #next: AssignedTask | null = null
+  #inHand: AssignedTask | null = null
+  /** How the task in hand left it, until its turn has ended too; `gone`: somebody took it, so the turn ends as well. */
+  #left: { readonly how: string; readonly gone: boolean } | null = null
+  #ending: string | null = null
+  /** The model cannot be worked with until a person does something: shown as such, and no turn starts. */
+  #broken: string | null = null
+  /** The history was refused: the next context begins anew. */
+  #spoiled = false
+  #resume = false
+  #turn = new AbortController()
+  #wake: (() => void) | null = null
+
+  constructor(o: LifeOptions) {
+    this.#o = o
+    const { name } = o.member
+    this.#voice = new Voice(o)
+    this.#call = watched(name, o.call, {
+      taskLeft: how => {
+        if (this.#inHand) this.#left = { how, gone: false }
+      },
+      shutdown: reason => this.#drain(reason),
+    })
+    this.#intake = new Intake({ name, call: o.call, batch: o.limits.messageBatch, out: join(o.view.home, 'out') })
+  }
+
+  /** Grows while work goes on; for the heartbeat. */
+  get progress(): number {
+    return this.#voice.progress
+  }
+
+  /** What the daemon says. */
+  hear(message: Exclude<ToThread, { t: 'res' }>): void {
+    switch (message.t) {
+      case 'assign':
+        this.#next = message.task
+        break
+      case 'unassign':
+        if (this.#next?.id === message.id) this.#next = null
+        if (this.#inHand?.id === message.id) {
+          this.#left = { how: `taken away: ${message.reason}`, gone: true }
+          this.#notes.push(`Task ${message.id} was taken out of your hands: ${message.reason}. Leave it.`)
+          this.#turn.abort(new Error(message.reason))
+        }
+        break
+      case 'mail':
+        this.#intake.due = true
+        this.#broken = null
+        break
+      case 'stop':
+        this.#ending = message.reason
+        this.#turn.abort(new Error(message.reason))
+        break
+    }
+    this.#wake?.()
+  }
+
+  /** Lives until it is stopped or has drained; answers why. A throw is a bug or a dead disk. */
+  async run(): Promise<string> {
+    await this.#recover()
+    this.#voice.ready()
+    for (;;) {
+      if (this.#ending !== null) return this.#ending
+      if (this.#next) await this.#work(this.#next)
+      else if (this.#broken !== null) await this.#rest('waiting', { what: this.#broken, whom: 'human' })
+      else if (!(await this.#answerMail())) await this.#rest('idle')
+    }
+  }
+
+  #drain(reason: string): void {
+    this.#ending ??= `shutdown approved: ${reason}`
+    this.#voice.show('draining')
+  }
+
+  /** After a crash: what the journal says, held against what the holder says. */
+  async #recover(): Promise<void> {
+    const { session, member } = this.#o
+    const { context } = session
+    if (session.isNew) return session.begin(this.#o.prefix(), false)
+    if (session.cutBytes > 0) {
+      const text = `${session.cutBytes} bytes of an entry that was never finished were cut from ${session.file}`
+      this.#voice.event('journal.cut', { text })
+    }
+    this.#voice.usage()
+    if (context.task) {
+      const { id } = context.task.item
+      const found = await this.#o.call('task.get', { id })
+      const task = found.ok ? found.value.task : null
+      // Still in hand: it will be assigned again, and the turn goes on from there.
+      if (task?.status === 'in_progress' && task.owner === member.name && task.claimed === null) return
+      const now = task === null ? 'it is gone' : task.claimed ? 'claimed done' : task.status
+      this.#closeTask(`left while the thread was down: ${now}`)
+      this.#notes.push(`You were restarted. Task ${id} is not in your hands any more.`)
+    }
+    this.#resume = context.inTurn
+  }
+
+  /** Waits for a word of the daemon, unless one came since the last look. */
+  async #rest(state: 'idle' | 'waiting', waiting: { what: string; whom: string } | null = null): Promise<void> {
+    if (this.#ending !== null || this.#next || (this.#intake.due && this.#broken === null)) return
+    const woken = new Promise<void>(resolve => {
+      this.#wake = resolve
+    })
+    this.#voice.show(state, waiting)
+    await woken
+    this.#wake = null
+  }
+
+  // --- the task in hand
+
+  async #work(task: AssignedTask): Promise<void> {
+    const { session, shell, root } = this.#o
+    this.#next = null
+    this.#inHand = task
+    this.#left = null
+    this.#turn = new AbortController()
+    this.#voice.show('working')
+    const known = session.context.task?.item
+    const again = known?.id === task.id && known.attempt === task.attempt
+    if (!again) {
+      if (known) this.#closeTask('given up')
+      this.#renew()
+    }
+    const branch = await takeBranch(shell, root, task, this.#turn.signal)
+    if (branch.ok) {
+      const told = branch.value.map((text): Item => ({ k: 'note', text }))
+      await this.#turns(again ? [note(interruptedNote(session.wasInterrupted)), ...told] : [...told, taskItem(task)])
+    } else if (this.#ending === null && this.#left === null)
+      await this.#fail(`the clone could not be put on ${task.branch}: ${branch.fault.message}`)
+    // Set by hear() or by a tool in the meantime, which the compiler cannot see.
+    const left = this.#left as { how: string } | null
+    if (left) this.#closeTask(left.how)
+    this.#inHand = null
+    this.#left = null
+  }
+
+  /** Turns until the task left the hand, or this teammate ends. */
+  async #turns(opening: readonly Item[]): Promise<void> {
+    const { rounds } = this.#o.limits
+    const done = () => this.#ending !== null || this.#left !== null
+    let items = opening
+    let ended = 0
+    let parks = 0
+    while (!done()) {
+      const end = await this.#oneTurn(items)
+      items = []
+      if (done()) return
+      if (end.how === 'rounds') await this.#fail(`${rounds} rounds went by without an end (limits.rounds)`)
+      else if (end.how === 'ended') {
+        parks = 0
+        if (ended++ < mostReminders) items = [note(reminder(this.#inHand?.id ?? ''))]
+        else await this.#fail(`it ended its turn ${ended} times without completing the task`)
+      } else if (end.how === 'fault') {
+        if (isRetryable(end.fault.kind) && parks < mostParks) await this.#park(end.fault, parks++)
+        else {
+          await this.#fail(`the model could not be worked with: ${sayFault(end.fault)}`)
+          this.#giveUpOn(end.fault)
+        }
+      }
+    }
+  }
+
+  async #fail(reason: string): Promise<void> {
+    const failed = await this.#call('task.fail', { reason })
+    if (failed.ok) return
+    // Not in hand any more is as good; anything else is told, and must not become an endless loop.
+    this.#left = { how: `left: ${failed.fault.message}`, gone: true }
+    this.#voice.event('warning', { text: `task ${this.#inHand?.id} could not be failed: ${failed.fault.message}` })
+  }
+
+  #closeTask(how: string): void {
+    const { session, root, clock, member } = this.#o
+    const at = iso(clock.wall())
+    closeTask(session, { folder: join(root, '.transcripts'), teammate: member.name, how, at })
+  }
+
+  #renew(): void {
+    const { session, prefix, member } = this.#o
+    const told = renew(session, prefix(), { window: member.model.contextWindow, must: this.#spoiled })
+    this.#spoiled = false
+    if (told !== null) this.#notes.push(told)
+  }
+
+  // --- mail
+
+  /** One turn for what came while nothing was in hand; false when there was nothing. */
+  async #answerMail(): Promise<boolean> {
+    const { session } = this.#o
+    let choice = await this.#intake.next(session.mail)
+    if (choice && (await this.#agreeToStop(choice))) return true
+    if (!choice && !this.#resume) return false
+    if (this.#spoiled) this.#renew()
+    if (this.#resume && session.context.inTurn) this.#notes.push(interruptedNote(session.wasInterrupted))
+    this.#resume = false
+    this.#turn = new AbortController()
+    this.#voice.show('working')
+    for (let parks = 0; ; parks++) {
+      const end = await this.#oneTurn([], choice)
+      choice = null
+      if (end.how !== 'fault' || this.#ending !== null) return true
+      if (!isRetryable(end.fault.kind) || parks >= mostParks) {
+        this.#voice.event('warning', { text: `mail could not be answered: ${sayFault(end.fault)}` })
+        this.#giveUpOn(end.fault)
+        return true
+      }
+      await this.#park(end.fault, parks)
+      if (this.#ending !== null || this.#next) return true
+    }
+  }
+
+  /** With no model at work on anything there is nothing to think about, so none is asked. Other mail stays unread for later. */
+  async #agreeToStop(choice: Choice): Promise<boolean> {
+    const { session, call, member } = this.#o
+    const asked = await askedToStop(call, member.name, choice.picked)
+    if (!asked) return false
+    const one = this.#intake.only(asked.item, session.mail)
+    session.take([await this.#intake.item(asked.item)], one.mark)
+    await this.#intake.acknowledge(one.mark.upTo)
+    const reason = this.#inHand ? 'the model cannot be reached' : 'nothing in hand'
+    const decided = await this.#call('request.decide', { id: asked.id, decision: 'approve', reason })
+    if (!decided.ok)
+      this.#voice.event('warning', { text: `${asked.id} could not be approved: ${decided.fault.message}` })
+    return true
+  }
+
+  // --- turns
+
+  async #oneTurn(opening: readonly Item[], first: Choice | null = null): Promise<TurnEnd> {
+    const { session, model, tools, limits, member, gate } = this.#o
+    const { signal } = this.#turn
+    let items = opening
+    let chosen = first
+    const end = await runTurn({
+      model,
+      tools,
+      toolContext: this.#toolContext(signal),
+      session,
+      boundary: async () => {
+        const choice = chosen ?? (await this.#intake.next(session.mail))
+        const mail = choice ? await Promise.all(choice.picked.map(each => this.#intake.item(each))) : []
+        const told = choice ? await toldToStop(this.#o.call, member.name, choice.picked) : null
+        if (told !== null) this.#drain(told)
+        const all = [...this.#notes.splice(0).map(note), ...items, ...mail]
+        items = []
+        chosen = null
+        if (!choice) return { items: all }
+        const taken = () => this.#intake.acknowledge(choice.mark.upTo, session.context.turn)
+        return { items: all, mail: choice.mark, taken }
+      },
+      endsHere: () => this.#ending ?? (this.#left?.gone ? this.#left.how : null),
+      limits: { rounds: limits.rounds, retries: limits.modelRetries, window: member.model.contextWindow ?? null },
+      backoff: this.#o.backoff ?? defaultBackoff,
+      gate,
+      signal,
+      on: this.#voice.ofTurn,
+    })
+    this.#voice.event('teammate.turn', { turn: session.context.turn, how: end.how })
+    return end
+  }
+
+  #toolContext(signal: AbortSignal): ToolContext {
+    const { member, view, shell, session, limits } = this.#o
+    const { commandSeconds, outputBytes, outputMaxBytes } = limits
+    return {
+      name: member.name,
+      view,
+      shell,
+      call: this.#call,
+      signal,
+      task: () => (this.#inHand && !this.#left ? { id: this.#inHand.id, branch: this.#inHand.branch } : null),
+      todo: { get: () => session.todo, set: items => session.setTodo(items) },
+      read: this.#read,
+      limits: { commandSeconds, outputBytes, outputMaxBytes },
+    }
+  }
+
+  /** Every retry failed: waits longer, shown as such. A word of the daemon wakes it; a shutdown is agreed to. */
+  async #park(fault: ModelFault, before: number): Promise<void> {
+    const ms = (this.#o.parkMs ?? 30_000) * 2 ** before
+    const woken = new AbortController()
+    this.#wake = () => woken.abort()
+    this.#voice.show('waiting', { what: `the model (${sayFault(fault)})`, whom: this.#o.model.label })
+    // Waking is a reason to look at once, not a failure.
+    await delay(ms, woken.signal).catch(() => undefined)
+    this.#wake = null
+    const choice = this.#ending === null ? await this.#intake.next(this.#o.session.mail) : null
+    // Only looked at: it enters the context at the next boundary.
+    if (choice && !(await this.#agreeToStop(choice))) this.#intake.due = true
+    if (this.#ending === null) this.#voice.show('working')
+  }
+
+  #giveUpOn(fault: ModelFault): void {
+    // A history that is refused would be refused again.
+    this.#spoiled = fault.kind === 'bad_request' || fault.kind === 'overflow'
+    if (fault.kind === 'overflow' || fault.kind === 'unusable') return
+    this.#broken = `a model that works (${sayFault(fault)}); a message wakes ${this.#o.member.name}`
+  }
+}
+
+const note = (text: string): Item => ({ k: 'note', text })

@@ -1,0 +1,134 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parentPort, workerData } from 'node:worker_threads'
+import { buildPrefix } from '../agent/prefix.ts'
+import { Session } from '../agent/session.ts'
+import { loadSkills, skillIndex } from '../agent/skills.ts'
+import { clock, delay } from '../lib/clock.ts'
+import { errnoOf } from '../lib/files.ts'
+import { unwrap } from '../lib/result.ts'
+import { openModel, resolveModel } from '../model/index.ts'
+import { Limits, type Member } from '../protocol/config.ts'
+import type { FromThread, ThreadData, ToThread } from '../protocol/thread.ts'
+import { makeShell } from '../sandbox/make-shell.ts'
+import { makeView } from '../sandbox/view.ts'
+import { pickTools } from '../tools/index.ts'
+import { sharedGate } from './gate.ts'
+import { Life } from './life.ts'
+import { portCall } from './port.ts'
+
+/** Well within `limits.heartbeatSeconds`. */
+const beatMs = 2000
+/** How long what a command left running may take to end. */
+const stopMs = 2000
+
+/** A file that need not be there. */
+const readOptional = (path: string): string => {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (thrown) {
+    if (errnoOf(thrown) === 'ENOENT') return ''
+    throw thrown
+  }
+}
+
+/**
+ * The entry of a teammate's thread: puts its parts together, lives, says goodbye. What goes wrong here is thrown, so that
+ * the thread dies loudly and is started again by the supervisor.
+ */
+const main = async (): Promise<void> => {
+  const port = parentPort
+  if (!port) throw new Error('this is the entry of a worker thread')
+  // Written by the supervisor of this same process and version.
+  const data = workerData as ThreadData
+  const member = data.member as Member
+  const limits = Limits.parse(data.limits)
+  const { name, root, workspace, mode, dataPaths } = data
+  const post = (message: FromThread): void => port.postMessage(message)
+
+  const { config, keyEnv } = unwrap(resolveModel(member.model, process.env))
+  const apiKey = keyEnv === null ? undefined : process.env[keyEnv]
+  const model = openModel({ config, apiKey, idleMs: limits.modelIdleSeconds * 1000 })
+  const tools = unwrap(pickTools(member.tools))
+  const session = unwrap(Session.open(join(root, '.team', 'sessions', `${name}.jsonl`), clock))
+  const view = makeView({
+    name,
+    root,
+    workspace,
+    mode,
+    dataPaths,
+    hub: mode === 'git' ? join(root, '.team', 'hub.git') : null,
+  })
+  const { mode: sandbox, ...probe } = data.sandbox
+  const shell = makeShell({
+    view,
+    probe,
+    mode: sandbox,
+    permissions: member.permissions,
+    secrets: data.secrets,
+    env: Object.fromEntries(['PATH', 'HOME'].flatMap(key => (process.env[key] ? [[key, process.env[key]]] : []))),
+    // The supervisor finds by this mark what a dead thread's commands left running.
+    marker: `${root}#${name}`,
+    onStart: ({ pid, command }) =>
+      post({ t: 'event', event: 'command.started', info: { name, pid, command: command.slice(0, 200) } }),
+    onEnd: ({ left }) => post({ t: 'event', event: 'command.ended', info: { name, left } }),
+  })
+  const gate = sharedGate(config.baseURL ?? model.label, clock)
+  const { call, answer, close } = portCall(post)
+
+  const prefix = (): string => {
+    const { skills, warnings } = loadSkills(join(root, 'team'), name)
+    for (const text of warnings) post({ t: 'event', event: 'config.warning', info: { name, text } })
+    return buildPrefix({
+      name,
+      role: member.role,
+      systemPrompt: member.systemPrompt,
+      teamRules: readOptional(join(root, 'team', 'AGENTS.md')),
+      ownRules: readOptional(join(root, 'team', name, 'AGENTS.md')),
+      teammates: data.teammates,
+      lead: data.lead,
+      mode,
+      skillIndex: skillIndex(skills),
+    })
+  }
+
+  const life = new Life({
+    member: { ...member, model: config },
+    root,
+    limits,
+    session,
+    call,
+    post,
+    model,
+    tools,
+    shell,
+    view,
+    gate,
+    clock,
+    prefix,
+  })
+  port.on('message', (message: ToThread) => {
+    if (message.t === 'res') answer(message)
+    else life.hear(message)
+  })
+
+  const living = new AbortController()
+  const beat = async (): Promise<void> => {
+    while (!living.signal.aborted) {
+      post({ t: 'beat', progress: life.progress })
+      await delay(beatMs, living.signal).catch(() => undefined)
+    }
+  }
+  const beating = beat()
+  const reason = await life.run()
+  await shell.stop(stopMs)
+  living.abort()
+  await beating
+  close()
+  gate.end()
+  session.close()
+  post({ t: 'bye', reason })
+  port.close()
+}
+
+await main()

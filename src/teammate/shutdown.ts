@@ -1,0 +1,32 @@
+import { isWaiting } from '../protocol/request.ts'
+import type { Call, InboxItem } from '../protocol/rpc.ts'
+
+const find = async (call: Call, name: string, { stored }: InboxItem, type: 'request' | 'decision') => {
+  const { message, origin } = stored
+  if (message.type !== type || message.requestId === undefined || origin !== 'daemon') return null
+  const found = await call('request.get', { id: message.requestId })
+  const request = found.ok ? found.value.request : null
+  return request?.type === 'shutdown_request' && request.data.teammate === name ? request : null
+}
+
+/** Among what came, the request to shut `name` down that still waits for a decision. The ledger's word, not the message's. */
+export const askedToStop = async (
+  call: Call,
+  name: string,
+  picked: readonly InboxItem[],
+): Promise<{ readonly item: InboxItem; readonly id: string } | null> => {
+  for (const item of picked) {
+    const request = await find(call, name, item, 'request')
+    if (request && isWaiting(request)) return { item, id: request.id }
+  }
+  return null
+}
+
+/** Why `name` is to end, when among what came is the news that a person approved its shutdown in its place; else null. */
+export const toldToStop = async (call: Call, name: string, picked: readonly InboxItem[]): Promise<string | null> => {
+  for (const item of picked) {
+    const request = await find(call, name, item, 'decision')
+    if (request?.status === 'approved') return request.reason ?? 'approved'
+  }
+  return null
+}

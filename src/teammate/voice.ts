@@ -1,0 +1,92 @@
+import type { TurnOptions } from '../agent/loop.ts'
+import type { Session } from '../agent/session.ts'
+import type { Tool } from '../agent/tool.ts'
+import type { Model } from '../model/model.ts'
+import type { Member } from '../protocol/config.ts'
+import type { FromThread } from '../protocol/thread.ts'
+
+type State = Extract<FromThread, { t: 'state' }>['state']
+type Waiting = { readonly what: string; readonly whom: string } | null
+
+/** A wait for the model shorter than this is not worth a word on a screen. */
+const shownWaitMs = 3000
+
+/** What a thread tells the daemon of itself: its state where that changes, events, what it used. */
+export class Voice {
+  readonly #o: {
+    member: Member
+    session: Session
+    model: Model
+    tools: readonly Tool[]
+    post: (message: FromThread) => void
+  }
+  #shown = ''
+  /** Grows with every answer and every tool result. */
+  progress = 0
+
+  constructor(o: {
+    member: Member
+    session: Session
+    model: Model
+    tools: readonly Tool[]
+    post: (message: FromThread) => void
+  }) {
+    this.#o = o
+  }
+
+  ready(): void {
+    this.#o.post({ t: 'ready' })
+  }
+
+  show(state: State, waiting: Waiting = null): void {
+    const shown = JSON.stringify([state, waiting])
+    if (shown === this.#shown) return
+    this.#shown = shown
+    this.#o.post({ t: 'state', state, waiting })
+  }
+
+  event(event: Extract<FromThread, { t: 'event' }>['event'], info: Record<string, unknown>): void {
+    this.#o.post({ t: 'event', event, info: { name: this.#o.member.name, ...info } })
+  }
+
+  /** Tokens of the whole session, and the share of the window that its context fills. */
+  usage(): void {
+    const { session, member, tools, post } = this.#o
+    const { input, cachedInput, output, calls } = session.usage
+    const window = member.model.contextWindow
+    const size = (): number => session.context.estimate(tools.map(tool => tool.schema))
+    post({
+      t: 'usage',
+      input,
+      cachedInput,
+      output,
+      calls,
+      context: window === undefined ? null : Math.min(1, size() / window),
+    })
+  }
+
+  /** What a turn tells while it runs. */
+  get ofTurn(): TurnOptions['on'] {
+    return {
+      waiting: (ms, fault) => {
+        if (ms === null) this.show('working')
+        else if (ms >= shownWaitMs)
+          this.show('waiting', { what: fault ? `the model (${fault.kind})` : 'the model', whom: this.#o.model.label })
+      },
+      progress: () => {
+        this.progress++
+      },
+      usage: () => this.usage(),
+      called: ({ fault, stop, calls, usage }) => {
+        if (!fault) this.event('model.call', { stop, calls: calls.map(call => call.name), ...usage })
+        else if (fault.kind !== 'aborted') this.event('model.failed', { kind: fault.kind, message: fault.message })
+      },
+      tool: (tool, isOk) => this.event('teammate.tool', { tool, ok: isOk }),
+      bug: (tool, thrown) =>
+        this.event('warning', {
+          text: `tool ${tool} threw`,
+          stack: thrown instanceof Error ? thrown.stack : String(thrown),
+        }),
+    }
+  }
+}

@@ -1,0 +1,32 @@
+import { shorten, type TaskItem } from '../agent/items.ts'
+import type { ModelFault } from '../model/model.ts'
+import type { AssignedTask } from '../protocol/thread.ts'
+
+/** A description longer than this enters the context cut. */
+const longestDescription = 100_000
+
+export const sayFault = (fault: ModelFault): string => `${fault.kind}: ${fault.message}`
+
+export const reminder = (id: string): string =>
+  `Your turn ended, but task ${id} is still in your hands. Go on with it, or end it with the task tool: complete with a summary, fail with the reason, or release.`
+
+export const interruptedNote = (tools: readonly string[]): string => {
+  const unknown = tools.length > 0 ? ` What ${tools.join(', ')} did is unknown: check before doing it again.` : ''
+  return `You were interrupted and restarted; this conversation is as you left it.${unknown} Go on.`
+}
+
+/** The task as it enters the context. */
+export const taskItem = (task: AssignedTask): TaskItem => ({
+  k: 'task',
+  id: task.id,
+  attempt: task.attempt,
+  title: task.title,
+  description: [
+    shorten(task.description, longestDescription, 'the whole is in TASK.md'),
+    task.paths.length > 0 ? `It is about these paths: ${task.paths.join(', ')}` : '',
+    task.verify.length > 0 ? `It counts as done when this passes: ${task.verify.join('; ')}` : '',
+  ]
+    .filter(Boolean)
+    .join('\n\n'),
+  returned: task.attempt > 1 ? task.error : null,
+})
