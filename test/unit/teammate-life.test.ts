@@ -1,0 +1,551 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import * as z from 'zod'
+import { localGate } from '../../src/agent/retry.ts'
+import { defineTool, error, said, type Tool } from '../../src/agent/tool.ts'
+import { clock } from '../../src/lib/clock.ts'
+import { fail, ok } from '../../src/lib/result.ts'
+import { openaiModel } from '../../src/model/openai.ts'
+import { type Reply, type ScriptedRequest, type ScriptedServer, startScripted } from '../../src/model/scripted.ts'
+import { Limits, type Member } from '../../src/protocol/config.ts'
+import type { Message, Stored } from '../../src/protocol/message.ts'
+import { decide, type Request } from '../../src/protocol/request.ts'
+import type { Call, InboxItem } from '../../src/protocol/rpc.ts'
+import type { AssignedTask, FromThread } from '../../src/protocol/thread.ts'
+import { choose } from '../../src/teammate/intake.ts'
+import { Life } from '../../src/teammate/life.ts'
+import { folder, noShell, noView, openSession, recorder } from '../support/agent.ts'
+
+const at = '2026-01-01T00:00:00.000Z'
+
+/** The holder's side of what a life asks, in a few lines. */
+class Holder {
+  readonly asked: [string, unknown][] = []
+  readonly inbox: InboxItem[] = []
+  readonly requests = new Map<string, Request>()
+  cursor = 0
+  /** Status and owner of the task that is asked about; null: unknown. */
+  task: { id: string; status: string; owner: string | null; claimed: unknown } | null = null
+
+  mail(content: string, more: Partial<Message> = {}, origin: Stored['origin'] = 'daemon'): void {
+    const index = this.inbox.length + 1
+    const message: Message = {
+      id: `msg_${index}`,
+      from: 'bob',
+      to: 'alice',
+      timestamp: at,
+      type: 'info',
+      content,
+      ...more,
+    }
+    this.inbox.push({ index, stored: { message, origin }, receipt: 'stored', turn: null })
+  }
+  shutdown(): string {
+    const id = `req_${this.requests.size + 1}`
+    this.requests.set(id, {
+      id,
+      from: 'human',
+      to: 'alice',
+      status: 'pending',
+      outcome: null,
+      title: 'shut down, alice',
+      body: 'please',
+      bodyHash: 'h',
+      createdAt: at,
+      deadline: null,
+      history: [],
+      decidedBy: null,
+      decidedAt: null,
+      reason: null,
+      effect: null,
+      successor: null,
+      type: 'shutdown_request',
+      data: { teammate: 'alice', graceMs: 1000 },
+    })
+    this.mail('shut down, alice\nplease', { id: `msg_${id}`, type: 'request', from: 'supervisor', requestId: id })
+    return id
+  }
+  readonly call: Call = (async (method: string, params: Record<string, unknown>) => {
+    this.asked.push([method, params])
+    switch (method) {
+      case 'inbox.read':
+        return ok({
+          items: this.inbox.filter(item => item.index > Number(params.after)),
+          cursor: this.cursor,
+          last: this.inbox.length,
+        })
+      case 'inbox.ack':
+        this.cursor = Math.max(this.cursor, Number(params.upTo))
+        return ok({ cursor: this.cursor })
+      case 'request.get': {
+        const request = this.requests.get(String(params.id))
+        return request ? ok({ request }) : fail('unknown', 'no such request')
+      }
+      case 'request.decide': {
+        const request = this.requests.get(String(params.id))
+        if (!request || request.outcome !== null) return fail('refused', 'already decided')
+        const decided = decide(request, 'alice', params.decision as 'approve', String(params.reason ?? ''), at)
+        this.requests.set(request.id, decided)
+        return ok({ request: decided, note: '' })
+      }
+      case 'task.get':
+        return this.task ? ok({ task: this.task, requests: [] }) : fail('unknown', 'no such task')
+      case 'task.complete':
+        return ok({ task: { claimed: { summary: params.summary } }, note: 'ok' })
+      case 'task.fail':
+        return ok({ task: { error: params.reason } })
+      default:
+        return fail('internal', `not in this test: ${method}`)
+    }
+  }) as Call
+  asks(method: string): unknown[] {
+    return this.asked.flatMap(([name, params]) => (name === method ? [params] : []))
+  }
+}
+
+const taskTool: Tool = defineTool({
+  name: 'task',
+  description: 'x',
+  input: z.strictObject({ action: z.string(), summary: z.string().default('') }),
+  run: async ({ summary }, context) => {
+    if (!context.task()) return error('no task in hand')
+    const done = await context.call('task.complete', { summary })
+    return done.ok ? said('claimed') : error(done.fault.message)
+  },
+})
+const requestTool: Tool = defineTool({
+  name: 'request',
+  description: 'x',
+  input: z.strictObject({ id: z.string(), decision: z.enum(['approve', 'reject']), reason: z.string().default('') }),
+  run: async (args, context) => {
+    const done = await context.call('request.decide', args)
+    return done.ok ? said('decided') : error(done.fault.message)
+  },
+})
+
+const member: Member = {
+  name: 'alice',
+  role: 'tester',
+  skills: [],
+  systemPrompt: '',
+  model: { name: 'm' },
+  tools: null,
+  permissions: { allow: [], ask: [], deny: [] },
+  autoClaim: true,
+  lead: false,
+  can: ['write'],
+}
+const task = (id: string, more: Partial<AssignedTask> = {}): AssignedTask => ({
+  id,
+  title: `Task ${id}`,
+  description: 'do it',
+  attempt: 1,
+  error: null,
+  verify: [],
+  paths: [],
+  branch: null,
+  start: null,
+  resume: null,
+  mergeTrunk: null,
+  ...more,
+})
+const complete = (summary = 'did it'): Reply => ({ calls: [{ name: 'task', args: { action: 'complete', summary } }] })
+
+let home: ReturnType<typeof folder>
+let server: ScriptedServer | undefined
+let holder: Holder
+let ender: (() => void) | undefined
+beforeEach(() => {
+  home = folder()
+  holder = new Holder()
+})
+afterEach(async () => {
+  ender?.()
+  await server?.close()
+  server = undefined
+  home.remove()
+})
+
+const until = async (condition: () => boolean, what: string): Promise<void> => {
+  for (const deadline = clock.mono() + 10_000; !condition(); await new Promise(resolve => setTimeout(resolve, 5)))
+    if (clock.mono() > deadline) throw new Error(`it never came to this: ${what}`)
+}
+
+/** One life, as a thread would run it, up to its end. */
+const live = async (
+  script: readonly Reply[] | ((request: ScriptedRequest, n: number) => Reply | Promise<Reply>),
+  more: { tools?: Tool[]; prefix?: () => string; limits?: object; parkMs?: number; window?: number } = {},
+) => {
+  await server?.close()
+  const opened = await startScripted(script)
+  server = opened
+  const said_: FromThread[] = []
+  const ran: string[] = []
+  const session = openSession(join(home.path, '.team', 'sessions', 'alice.jsonl'))
+  const life = new Life({
+    member: more.window === undefined ? member : { ...member, model: { name: 'm', contextWindow: more.window } },
+    root: home.path,
+    limits: Limits.parse({ modelRetries: 1, ...more.limits }),
+    session,
+    call: holder.call,
+    post: message => said_.push(message),
+    model: openaiModel({ config: { name: 'm', baseURL: opened.baseURL }, apiKey: undefined, idleMs: 5000 }),
+    tools: more.tools ?? [recorder(ran), requestTool, taskTool],
+    shell: noShell,
+    view: noView(join(home.path, 'team', 'alice')),
+    gate: localGate(clock),
+    clock,
+    prefix: more.prefix ?? (() => 'you are alice'),
+    backoff: { baseMs: 1, capMs: 2 },
+    parkMs: more.parkMs ?? 5,
+  })
+  const running = life.run()
+  ender = () => life.hear({ t: 'stop', reason: 'the test is over' })
+  const states = () => said_.flatMap(message => (message.t === 'state' ? [message.state] : []))
+  return {
+    life,
+    ran,
+    session,
+    said: said_,
+    states,
+    requests: opened.requests,
+    running,
+    idle: () => until(() => states().at(-1) === 'idle', 'idle'),
+    stop: async () => {
+      ender?.()
+      const reason = await running
+      session.close()
+      return reason
+    },
+  }
+}
+const lastUser = (request: ScriptedRequest | undefined): string =>
+  request?.messages.findLast(each => each.role === 'user')?.content ?? ''
+
+describe('a task', () => {
+  test('assigned, done, claimed: one item, a transcript, idle again; the next one goes on in the same context', async () => {
+    const { life, requests, idle, stop, states } = await live([complete(), 'done', complete('second'), 'done'])
+    await idle()
+    life.hear({ t: 'assign', task: task('7') })
+    await until(() => holder.asks('task.complete').length === 1, 'claimed')
+    await idle()
+    expect(lastUser(requests[0])).toBe('<task id="7" attempt="1">\n# Task 7\n\ndo it\n</task>')
+    life.hear({ t: 'assign', task: task('8', { attempt: 2, error: 'tests are red' }) })
+    await until(() => holder.asks('task.complete').length === 2, 'claimed again')
+    await idle()
+    expect(lastUser(requests[2])).toContain('<task id="8" attempt="2">\n<returned>tests are red</returned>\n# Task 8')
+    expect(requests[2]?.messages.slice(0, 2)).toEqual(requests[0]?.messages)
+    expect(states()).toEqual(['idle', 'working', 'idle', 'working', 'idle'])
+    const files = readdirSync(join(home.path, '.transcripts'))
+    expect(files).toHaveLength(2)
+    const text = readFileSync(join(home.path, '.transcripts', files[0] ?? ''), 'utf8')
+    expect(text).toContain('claimed done: did it')
+    expect(text).toContain('# Task 7')
+    expect(await stop()).toBe('the test is over')
+  })
+  test('a turn that ends without ending the task is reminded twice, then the task fails with the reason', async () => {
+    const { life, requests, idle, stop } = await live(['hm', 'hm', 'hm'])
+    await idle()
+    life.hear({ t: 'assign', task: task('7') })
+    await until(() => holder.asks('task.fail').length === 1, 'failed')
+    expect(holder.asks('task.fail')).toEqual([{ reason: 'it ended its turn 3 times without completing the task' }])
+    expect(lastUser(requests[1])).toMatch(/<note>.*still in your hands/)
+    await stop()
+  })
+  test('taken away, it ends its turn at once and the next turn says so', async () => {
+    const { life, requests, idle, stop } = await live((_, n) => (n === 0 ? { chunks: [], ends: 'hang' } : 'ok'))
+    await idle()
+    life.hear({ t: 'assign', task: task('7') })
+    await until(() => requests.length === 1, 'working on it')
+    life.hear({ t: 'unassign', id: '7', reason: 'cancelled' })
+    await idle()
+    holder.mail('hello')
+    life.hear({ t: 'mail', urgent: false })
+    await until(() => requests.length === 2, 'the next turn')
+    expect(lastUser(requests[1])).toMatch(/taken out of your hands: cancelled/)
+    await stop()
+  })
+  test('a model that cannot work fails the task visibly and waits for a person; a message wakes it', async () => {
+    const {
+      life,
+      said: heard,
+      requests,
+      states,
+      idle,
+      stop,
+    } = await live((_, n) => (n === 0 ? { status: 401 } : 'better'))
+    await idle()
+    life.hear({ t: 'assign', task: task('7') })
+    await until(() => states().at(-1) === 'waiting', 'waiting')
+    expect(JSON.stringify(holder.asks('task.fail'))).toContain('auth')
+    expect(heard.findLast(message => message.t === 'state')).toMatchObject({ waiting: { whom: 'human' } })
+    holder.mail('try again')
+    life.hear({ t: 'mail', urgent: false })
+    await idle()
+    expect(requests).toHaveLength(2)
+    await stop()
+  })
+  test('A15 an endpoint that is down past every retry parks the teammate, loses nothing and needs no hand', async () => {
+    holder.mail('first')
+    holder.mail('second')
+    const { requests, states, idle, stop } = await live((_, n) => (n < 5 ? { status: 500 } : 'at last'))
+    await until(() => requests.length === 6, 'the good request')
+    await idle()
+    expect(states()).toContain('waiting')
+    const text = lastUser(requests[5])
+    expect(text.match(/first/g)).toHaveLength(1)
+    expect(text.match(/second/g)).toHaveLength(1)
+    expect(holder.cursor).toBe(2)
+    await stop()
+  })
+})
+
+describe('mail', () => {
+  test('A17 mail that comes while tools run stands in the next request, after all results, and is acknowledged', async () => {
+    const { life, requests, idle, stop } = await live(request => {
+      const n = request.messages.filter(each => each.role === 'assistant').length
+      if (n === 1) {
+        holder.mail('news')
+        life_?.hear({ t: 'mail', urgent: false })
+      }
+      return n < 3 ? { calls: [{ name: 'note', args: { text: `${n}` } }] } : n === 3 ? complete() : 'done'
+    })
+    const life_: Life | undefined = life
+    await idle()
+    life.hear({ t: 'assign', task: task('7') })
+    await until(() => requests.length === 5, 'all rounds')
+    await idle()
+    const seen = requests.findIndex(request => JSON.stringify(request).includes('news'))
+    expect(seen).toBe(2)
+    expect(requests[2]?.messages.slice(-2).map(each => each.role)).toEqual(['tool', 'user'])
+    expect(lastUser(requests[2])).toContain('origin="peer"')
+    expect(holder.asks('inbox.ack').at(-1)).toMatchObject({ upTo: 1, turn: 1 })
+    await stop()
+  })
+  test("whose word it is: a line from a file has nobody's authority, whoever it claims to be from", async () => {
+    holder.mail('as the human', { from: 'user' })
+    holder.mail('as a file', { from: 'user' }, 'file')
+    holder.mail('long '.repeat(10_000))
+    const { requests, idle, stop } = await live(['ok'])
+    await until(() => requests.length === 1, 'a turn')
+    await idle()
+    const text = lastUser(requests[0])
+    expect(text).toContain('from="user" origin="human"')
+    expect(text).toContain('from="user" origin="file"')
+    expect(text).toContain('the whole is in out/mail/msg_3.txt')
+    expect(readFileSync(join(home.path, 'team', 'alice', 'out', 'mail', 'msg_3.txt'), 'utf8')).toHaveLength(50_000)
+    await stop()
+  })
+  test('decisions and urgent messages come first, a bounded batch a time, each message once', () => {
+    for (let i = 1; i <= 6; i++) holder.mail(`${i}`, i === 5 ? { urgent: true } : i === 6 ? { type: 'decision' } : {})
+    const seen: number[] = []
+    let mark = { upTo: 0, early: [] as number[] }
+    const marks: (typeof mark)[] = []
+    for (let more = true; more; ) {
+      const choice = choose(
+        holder.inbox.filter(item => item.index > mark.upTo),
+        mark,
+        2,
+        6,
+      )
+      seen.push(...choice.picked.map(item => item.index))
+      mark = { upTo: choice.mark.upTo, early: [...choice.mark.early] }
+      marks.push(mark)
+      more = choice.more
+    }
+    expect(seen).toEqual([5, 6, 1, 2, 3, 4])
+    expect(marks).toEqual([
+      { upTo: 0, early: [5, 6] },
+      { upTo: 2, early: [5, 6] },
+      { upTo: 6, early: [] },
+    ])
+  })
+  test('indexes that are no mail are passed over', () => {
+    holder.mail('a')
+    expect(choose(holder.inbox, { upTo: 0, early: [] }, 20, 9).mark).toEqual({ upTo: 9, early: [] })
+    expect(choose([], { upTo: 3, early: [5] }, 20, 9)).toEqual({
+      picked: [],
+      mark: { upTo: 9, early: [] },
+      more: false,
+    })
+  })
+})
+
+describe('shutdown', () => {
+  test('with nothing in hand it is approved at once, without the model, and other mail stays unread', async () => {
+    holder.mail('later')
+    const id = holder.shutdown()
+    const { running, requests, states, session } = await live([])
+    expect(await running).toMatch(/shutdown approved/)
+    session.close()
+    expect(requests).toHaveLength(0)
+    expect(holder.requests.get(id)).toMatchObject({ status: 'approved', decidedBy: 'alice' })
+    expect(states()).toEqual(['draining'])
+    expect(holder.cursor).toBe(0)
+    const again = await live(['ok'])
+    await until(() => again.requests.length === 1, 'the mail left')
+    await again.idle()
+    expect(lastUser(again.requests[0])).toContain('later')
+    expect(holder.cursor).toBe(2)
+    await again.stop()
+  })
+  test('at work it is shown, the model decides, and the tool calls of that round still end', async () => {
+    const { life, requests, ran, running, session } = await live((_, n) => {
+      if (n === 0) {
+        holder.shutdown()
+        life_?.hear({ t: 'mail', urgent: true })
+        return { calls: [{ name: 'note', args: { text: 'one' } }] }
+      }
+      return {
+        calls: [
+          { name: 'request', args: { id: 'req_1', decision: 'approve' } },
+          { name: 'note', args: { text: 'two' } },
+        ],
+      }
+    })
+    const life_: Life | undefined = life
+    life.hear({ t: 'assign', task: task('7') })
+    expect(await running).toMatch(/shutdown approved/)
+    expect(requests).toHaveLength(2)
+    expect(lastUser(requests[1])).toBe(
+      '<request id="req_1" type="shutdown_request" from="human">\nshut down, alice\nplease\n</request>',
+    )
+    expect(ran).toEqual(['one', 'two'])
+    session.close()
+  })
+  test('rejected it works on; approved by the human in its place it ends at the next boundary', async () => {
+    const { life, requests, running, session } = await live((_, n) => {
+      if (n === 0) {
+        holder.shutdown()
+        life_?.hear({ t: 'mail', urgent: true })
+        return { calls: [{ name: 'note', args: {} }] }
+      }
+      if (n === 1) return { calls: [{ name: 'request', args: { id: 'req_1', decision: 'reject', reason: 'busy' } }] }
+      const id = holder.shutdown()
+      const request = holder.requests.get(id)
+      if (request) holder.requests.set(id, decide(request, 'human', 'approve', 'now', at))
+      holder.mail('approved', { type: 'decision', requestId: id, from: 'supervisor' })
+      life_?.hear({ t: 'mail', urgent: true })
+      return { calls: [{ name: 'note', args: {} }] }
+    })
+    const life_: Life | undefined = life
+    life.hear({ t: 'assign', task: task('7') })
+    expect(await running).toMatch(/shutdown approved: now/)
+    expect(requests).toHaveLength(3)
+    expect(holder.requests.get('req_1')).toMatchObject({ status: 'rejected', reason: 'busy' })
+    session.close()
+  })
+})
+
+describe('after a crash', () => {
+  test('A13 F03 the turn goes on: no second task item, no mail twice, what had started is told as unknown and not run again', async () => {
+    const ran: string[] = []
+    const never: Tool = defineTool({
+      name: 'note',
+      description: 'x',
+      input: z.strictObject({ text: z.string() }),
+      run: ({ text }) => {
+        ran.push(text)
+        return text === 'stuck' ? new Promise(() => undefined) : said('noted')
+      },
+    })
+    const first = await live([{ calls: ['a', 'stuck', 'c'].map(text => ({ name: 'note', args: { text } })) }], {
+      tools: [never, taskTool],
+    })
+    await first.idle()
+    holder.mail('hello')
+    first.life.hear({ t: 'assign', task: task('7') })
+    first.life.hear({ t: 'mail', urgent: false })
+    await until(() => ran.length === 2, 'in the second tool')
+    // The thread is gone here: nothing of it is closed, and its cursor had not moved either.
+    holder.cursor = 0
+    holder.task = { id: '7', status: 'in_progress', owner: 'alice', claimed: null }
+    const second = await live([complete(), 'done'], { tools: [never, taskTool] })
+    await second.idle()
+    expect(second.requests).toHaveLength(0)
+    second.life.hear({ t: 'assign', task: task('7') })
+    await until(() => second.requests.length === 2, 'gone on')
+    const messages = second.requests[0]?.messages ?? []
+    expect(messages.map(each => each.role)).toEqual(['system', 'user', 'assistant', 'tool', 'tool', 'tool', 'user'])
+    expect(messages.filter(each => each.role === 'tool').map(each => each.content)).toEqual([
+      'noted',
+      expect.stringMatching(/interrupted, outcome unknown/),
+      expect.stringMatching(/not run/),
+    ])
+    const text = JSON.stringify(messages)
+    expect(text.match(/<task id/g)).toHaveLength(1)
+    expect(text.match(/hello/g)).toHaveLength(1)
+    expect(lastUser(second.requests[0])).toMatch(/interrupted and restarted.*note/)
+    expect(ran).toEqual(['a', 'stuck'])
+    await second.stop()
+    first.session.close()
+  })
+  test('a task that left its hands meanwhile is closed, and a mail turn that was cut off is taken up again', async () => {
+    const first = await live([{ chunks: [], ends: 'hang' }])
+    first.life.hear({ t: 'assign', task: task('7') })
+    await until(() => first.requests.length === 1, 'working')
+    await first.stop()
+    holder.task = { id: '7', status: 'completed', owner: 'alice', claimed: null }
+    holder.mail('question')
+    const second = await live([{ chunks: [], ends: 'hang' }])
+    await until(() => second.requests.length === 1, 'answering')
+    expect(lastUser(second.requests[0])).toMatch(/Task 7 is not in your hands any more/)
+    await second.stop()
+    const third = await live(['here is the answer'])
+    await until(() => third.requests.length === 1, 'taken up again')
+    await third.idle()
+    expect(JSON.stringify(third.requests[0]).match(/question/g)).toHaveLength(1)
+    await third.stop()
+    const fourth = await live([])
+    await fourth.idle()
+    expect(fourth.requests).toHaveLength(0)
+    await fourth.stop()
+  })
+})
+
+describe('the stable prefix', () => {
+  test('H05 a rule changed on disk takes effect at the next task and is told; until then every byte stays', async () => {
+    let rules = 'rules one'
+    const { life, requests, idle, stop } = await live([complete(), 'done', 'hm', complete(), 'done'], {
+      prefix: () => rules,
+    })
+    await idle()
+    life.hear({ t: 'assign', task: task('7') })
+    await until(() => requests.length === 2, 'first task')
+    await idle()
+    rules = 'rules two'
+    holder.mail('hi')
+    life.hear({ t: 'mail', urgent: false })
+    await until(() => requests.length === 3, 'a mail turn')
+    await idle()
+    expect(requests.slice(0, 3).map(request => request.messages[0]?.content)).toEqual([
+      'rules one',
+      'rules one',
+      'rules one',
+    ])
+    life.hear({ t: 'assign', task: task('8') })
+    await until(() => requests.length === 5, 'second task')
+    await idle()
+    expect(requests[3]?.messages[0]?.content).toBe('rules two')
+    expect(lastUser(requests[3])).toMatch(/changed/)
+    await stop()
+  })
+  test('a context that grew past half the window begins anew at the next task, with the mail and what was done', async () => {
+    holder.mail(`always use tabs ${'x '.repeat(4000)}`)
+    const { life, requests, idle, stop } = await live(['ok', complete(), 'done', complete(), 'done'], { window: 3000 })
+    await until(() => requests.length === 1, 'mail')
+    await idle()
+    life.hear({ t: 'assign', task: task('7') })
+    await until(() => requests.length === 3, 'first task')
+    await idle()
+    life.hear({ t: 'assign', task: task('8') })
+    await until(() => requests.length === 5, 'second task')
+    await idle()
+    const text = JSON.stringify(requests[3])
+    expect(text).toContain('always use tabs')
+    expect(text).toContain('Done before: task 7')
+    expect(text).not.toContain('<task id=\\"7\\"')
+    await stop()
+  })
+})
