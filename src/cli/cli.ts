@@ -13,6 +13,8 @@ export interface Cli {
   readonly clock: Clock
   readonly env: Env
   readonly cwd: string
+  /** What stood after `--`: words as they are, even where they begin with a dash. */
+  readonly rest: readonly string[]
   /** The folder of the bundles: team.cjs and teammate.js. */
   readonly dist: string
   /** A person sits at stdin and stdout, who can be asked. */

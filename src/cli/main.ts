@@ -10,7 +10,9 @@ import { version } from './version.ts'
  * Runs one command: `argv` without node and script, `dist` the folder of the bundles. Sets the process's exit code: 0 done,
  * 1 it failed, 2 wrong use, 3 no team root or bad config, 4 nobody by that name or id, 5 refused, 6 no daemon.
  */
-export const main = async ({ argv, dist }: { argv: readonly string[]; dist: string }): Promise<void> => {
+export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist: string }): Promise<void> => {
+  const end = all.indexOf('--')
+  const argv = end < 0 ? all : all.slice(0, end)
   const colours =
     process.stdout.isTTY === true &&
     !process.env.NO_COLOR &&
@@ -22,11 +24,14 @@ export const main = async ({ argv, dist }: { argv: readonly string[]; dist: stri
     clock,
     env: process.env,
     cwd: process.cwd(),
+    rest: end < 0 ? [] : all.slice(end + 1),
     dist,
     interactive: process.stdin.isTTY === true && process.stdout.isTTY === true,
   }
   const verbose = argv.includes('--verbose')
   try {
+    if (cli.rest.length > 0 && !takesRest.has(argv.find(arg => !arg.startsWith('-')) ?? ''))
+      throw new WrongUse(`nothing may follow -- here: ${cli.rest.join(' ')}`)
     await (await commands(cli, argv)).parseAsync([...argv])
   } catch (thrown) {
     const error = thrown instanceof Error ? thrown : new Error(String(thrown))
@@ -70,6 +75,9 @@ const family: Readonly<Record<string, keyof typeof families>> = {
   diff: 'merge',
   land: 'merge',
 }
+
+/** Commands whose text may stand after `--`. */
+const takesRest = new Set(['send', 'answer'])
 
 /** Options that may stand in any number: everything else given twice is a slip. */
 const many = new Set(['after', 'needs', 'skill', 'tag', 'path', 'id'])

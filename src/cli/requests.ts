@@ -1,6 +1,7 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { Decision } from '../protocol/request.ts'
 import { type Cli, type Commands, forEach, type Globals, handler } from './cli.ts'
+import { readText } from './input.ts'
 import { renderRequest } from './render/request.ts'
 import { renderRequests } from './render/status.ts'
 import { withTeam } from './with-team.ts'
@@ -48,12 +49,12 @@ export const requests = (commands: Commands, cli: Cli): Commands =>
       handler(cli, args => decide(cli, args, 'ask')),
     )
     .command(
-      'answer <id> <text>',
+      'answer <id> [text]',
       'Answer what was asked about a request',
       y =>
         y
           .positional('id', { type: 'string', demandOption: true })
-          .positional('text', { type: 'string', demandOption: true }),
+          .positional('text', { type: 'string', describe: 'the answer; - reads stdin' }),
       handler(cli, args => answer(cli, args)),
     )
 
@@ -89,12 +90,15 @@ const decide = async (
     }),
   )
 
-const answer = async (cli: Cli, args: Globals & { id: string; text: string }): Promise<Result<number>> => {
-  if (args.text.trim() === '') return fail('usage', 'the answer is empty')
+const answer = async (cli: Cli, args: Globals & { id: string; text: string | undefined }): Promise<Result<number>> => {
+  const read = await readText(cli, { text: args.text ?? cli.rest[0], file: undefined })
+  if (!read.ok) return read
+  const text = read.value
+  if (text === undefined || text.trim() === '') return fail('usage', 'the answer is empty')
   return withTeam(cli, args, 'change', async team => {
     // A number alone is short for its request.
     const id = /^\d+$/.test(args.id) ? `req_${args.id}` : args.id
-    const answered = await team.call('request.answer', { id, text: args.text })
+    const answered = await team.call('request.answer', { id, text })
     if (!answered.ok) return answered
     cli.out.say(`${answered.value.request.id} answered; it waits for ${answered.value.request.to} again`)
     return ok(0)

@@ -23,6 +23,7 @@ export const send = (commands: Commands, cli: Cli): Commands =>
         .option('reply-to', { type: 'string', describe: 'id of the message this answers' })
         .option('json', { type: 'boolean', default: false })
         .example('$0 send alice "Use the new parser, please"', '')
+        .example('$0 send alice -- "-v is the flag"', 'a text that begins with a dash')
         .example('git log -5 | $0 send all -', ''),
     handler(cli, args => act(cli, args)),
   )
@@ -38,9 +39,13 @@ interface Send extends Globals {
 }
 
 const act = async (cli: Cli, args: Send): Promise<Result<number>> => {
-  if (args.text !== undefined && args.file !== undefined)
+  const [after, ...more] = cli.rest
+  if (more.length > 0 || (after !== undefined && args.text !== undefined))
+    return fail('usage', 'the text is one word of the command line', 'Put it in quotes.')
+  const given = args.text ?? after
+  if (given !== undefined && args.file !== undefined)
     return fail('usage', 'give the message as text or by --file, not both')
-  const read = await readText(cli, args)
+  const read = await readText(cli, { text: given, file: args.file })
   if (!read.ok) return read
   const content = read.value
   if (content === undefined)

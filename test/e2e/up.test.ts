@@ -1,0 +1,149 @@
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { ended, says, start, statusOf, team, teamOk, teamRoot, until } from '../support/cli.ts'
+
+test('up -d returns when the daemon is ready, and everything is asked of it until down', async () => {
+  const root = teamRoot()
+  const said = await teamOk(['up', '-d', '--root', root])
+  const status = await statusOf(root)
+  expect(said).toContain(`pid ${status.holder?.pid}`)
+  expect(status.holder?.kind).toBe('daemon')
+  expect(status.asOf).toBeNull()
+  expect(await teamOk(['send', 'alice', 'hi', '--root', root])).toContain('delivered for alice')
+  expect(await teamOk(['ps', '--root', root])).toContain('running, pid')
+  expect(await teamOk(['down', '--root', root])).toContain('the daemon has stopped')
+  expect((await statusOf(root)).holder).toBeNull()
+})
+
+test('a second up, by a symlink too, is refused with exit 1 and the pid of the one that runs', async () => {
+  const root = teamRoot()
+  await teamOk(['up', '-d', '--root', root])
+  const pid = (await statusOf(root)).holder?.pid
+  symlinkSync(root, `${root}-link`)
+  const journal = readFileSync(join(root, '.team', 'holder.json'), 'utf8')
+  for (const path of [root, `${root}-link`])
+    for (const flags of [[], ['-d']]) {
+      const second = await team(['up', ...flags, '--root', path])
+      expect([second.code, second.stderr]).toEqual([1, expect.stringContaining(`pid ${pid}`)])
+    }
+  expect(readFileSync(join(root, '.team', 'holder.json'), 'utf8')).toBe(journal)
+  expect((await statusOf(root)).holder?.pid).toBe(pid)
+})
+
+test('C01 after kill -9 the next up starts at once', async () => {
+  const root = teamRoot()
+  await teamOk(['up', '-d', '--root', root])
+  const pid = (await statusOf(root)).holder?.pid
+  if (pid === undefined) throw new Error('no daemon')
+  process.kill(pid, 'SIGKILL')
+  await teamOk(['up', '-d', '--root', root])
+  expect((await statusOf(root)).holder?.pid).not.toBe(pid)
+})
+
+test('C11 up goes on when its reader goes away, and still stops by down', async () => {
+  const root = teamRoot()
+  const child = start(['up', '--root', root])
+  await says(child, /ready, pid/)
+  child.stdout?.destroy()
+  child.stderr?.destroy()
+  for (let i = 0; i < 5; i++) await teamOk(['send', 'alice', `to a closed screen ${i}`, '--root', root])
+  expect((await statusOf(root)).holder?.pid).toBe(child.pid)
+  await teamOk(['down', '--root', root])
+  expect(await ended(child)).toBe(0)
+})
+
+test('C11 up goes on when nobody ever reads its output', async () => {
+  const root = teamRoot()
+  const child = start(['up', '--root', root])
+  await says(child, /ready, pid/)
+  child.stdout?.pause()
+  const long = 'x'.repeat(200_000)
+  for (let i = 0; i < 6; i++) await teamOk(['send', 'bob', '-', '--root', root], { input: `${i}${long}` })
+  expect((await statusOf(root)).holder?.pid).toBe(child.pid)
+  child.kill('SIGTERM')
+  expect(await ended(child)).toBe(0)
+})
+
+test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+  'C11 %s in front goes the way of down and exits 0',
+  async signal => {
+    const root = teamRoot()
+    const child = start(['up', '--root', root])
+    await says(child, /ready, pid/)
+    child.kill(signal)
+    await says(child, /the daemon has stopped/)
+    expect(await ended(child)).toBe(0)
+    expect((await statusOf(root)).holder).toBeNull()
+  },
+)
+
+test('C11 detached, the end of the terminal does not end the daemon', async () => {
+  const root = teamRoot()
+  await teamOk(['up', '-d', '--root', root])
+  const pid = (await statusOf(root)).holder?.pid
+  if (pid === undefined) throw new Error('no daemon')
+  process.kill(pid, 'SIGHUP')
+  await teamOk(['send', 'alice', 'still there?', '--root', root])
+  expect((await statusOf(root)).holder?.pid).toBe(pid)
+})
+
+test('up --once ends by itself: 0 when nothing is left to do, 1 when a person is needed', async () => {
+  const root = teamRoot()
+  expect((await team(['up', '--once', '--root', root])).code).toBe(0)
+  await teamOk(['task', 'add', 'Needs somebody', '--after', 'something that never comes', '--root', root])
+  const ran = await team(['up', '--once', '--root', root])
+  expect([ran.code, ran.stdout]).toEqual([1, expect.stringContaining('wait for a person')])
+})
+
+test('logs -f tells what happens as it happens, and ends with the daemon', async () => {
+  const root = teamRoot()
+  await teamOk(['up', '-d', '--root', root])
+  const logs = start(['logs', '-f', '--root', root])
+  await says(logs, /is ready/)
+  const heard = says(logs, /user → alice: news for the log/)
+  await teamOk(['send', 'alice', 'news for the log', '--root', root])
+  await heard
+  const inbox = start(['inbox', 'bob', '-f', '--root', root])
+  const mail = says(inbox, /one more/)
+  await until(async () => {
+    await teamOk(['send', 'bob', 'one more', '--root', root])
+    return Promise.race([mail.then(() => true), new Promise<false>(resolve => setTimeout(() => resolve(false), 200))])
+  })
+  await teamOk(['down', '--root', root])
+  expect([await ended(logs), await ended(inbox)]).toEqual([0, 0])
+})
+
+test('what keeps a detached daemon from starting is passed on, with its exit code', async () => {
+  const root = teamRoot({ teammates: [{ name: 'alice' }], sandbox: 'off', model: { provider: 'deepseek' } })
+  const ran = await team(['up', '-d', '--root', root])
+  expect([ran.code, ran.stderr]).toEqual([3, expect.stringContaining('DEEPSEEK_API_KEY')])
+  expect(existsSync(join(root, '.team', 'sock'))).toBe(false)
+})
+
+test('the key of a model reaches no file of the team', async () => {
+  const root = teamRoot({
+    teammates: [{ name: 'alice' }],
+    sandbox: 'off',
+    model: { baseURL: 'http://127.0.0.1:1/v1', name: 'm' },
+  })
+  const key = 'key-that-must-not-be-written'
+  const env = { OPENAI_API_KEY: key }
+  await teamOk(['up', '-d', '--root', root], { env })
+  await teamOk(['status', '--root', root])
+  await teamOk(['down', '--force', '--root', root])
+  const { execFileSync } = await import('node:child_process')
+  const found = execFileSync('sh', ['-c', 'grep -rl "$1" "$2" || true', 'sh', key, root], { encoding: 'utf8' })
+  expect(found).toBe('')
+})
+
+test('up.log takes what a detached daemon has to say', async () => {
+  const root = teamRoot()
+  writeFileSync(
+    join(root, 'config.json'),
+    JSON.stringify({ teammates: [{ name: 'alice' }], sandbox: 'off', data: ['gone'] }),
+  )
+  await teamOk(['up', '-d', '--root', root])
+  const log = join(root, '.team', 'logs', 'up.log')
+  expect(readFileSync(log, 'utf8')).toContain('data names gone')
+})
