@@ -336,3 +336,21 @@ describe('opened for reading', () => {
     await holder.release().catch(() => {})
   })
 })
+
+test('reading while a holder begins new files and deletes old ones always finds a whole state', async () => {
+  const writer = new StoreProcess()
+  writer.tell('write', root)
+  try {
+    await writer.until(said => 'ack' in said)
+    let seen = 0
+    for (let round = 0; round < 60; round++) {
+      const from = writer.said.length
+      const counter = Number(read().marks.get('counter')?.value.n)
+      expect(counter).toBeGreaterThanOrEqual(seen)
+      seen = counter
+      await writer.until(said => 'ack' in said, from)
+    }
+  } finally {
+    await writer.kill()
+  }
+})

@@ -7,7 +7,7 @@ import { errnoOf } from '../../lib/files.ts'
 import { type Fault, fail, ok, type Result } from '../../lib/result.ts'
 import { RpcServer } from '../rpc/server.ts'
 import { readHolderFile, type SocketPlace, socketName, socketNamed } from '../rpc/socket-path.ts'
-import { epochPath, type Header, type Host, listJournal, readHeader } from './epochs.ts'
+import { epochPath, formatVersion, type Header, type Host, listJournal, readHeader } from './epochs.ts'
 import { beginEpoch } from './journal.ts'
 import { type Knock, knock } from './knock.ts'
 import { type Replay, replay } from './replay.ts'
@@ -94,36 +94,33 @@ const takeOver = async (who: Contender, first: number): Promise<Result<Taken | n
   let past = replay(folder, who.clock, first)
   if (!past.ok) return past
   const server = await RpcServer.listen(who.place.own(randomBytes(3).toString('hex')))
-  for (let epoch = first; ; epoch++) {
-    const { head, segments, state } = past.value
-    const bytes = segments.at(-1)?.bytes ?? 0
-    const header: Header = {
-      v: 1,
-      epoch,
-      ...who.me,
-      socket: socketName(who.place, server.path),
-      seq: state.seq,
-      prev: head && { epoch: head.epoch, bytes },
+  let isTaken = false
+  try {
+    for (let epoch = first; past.ok; epoch++) {
+      const { head, segments, state, cut } = past.value
+      const bytes = segments.at(-1)?.bytes ?? 0
+      const header: Header = {
+        v: formatVersion,
+        epoch,
+        ...who.me,
+        socket: socketName(who.place, server.path),
+        seq: state.seq,
+        prev: head && { epoch: head.epoch, bytes },
+      }
+      const begun = beginEpoch(folder, header)
+      if (!begun) return ok(null)
+      // A holder on another host may have written, and acknowledged, until the epoch was begun; nothing after that counts.
+      if (!head || statSync(epochPath(folder, head.epoch)).size === bytes + (cut?.bytes ?? 0)) {
+        if (head) removeSockets(who.place, head.socket, server.path)
+        isTaken = true
+        return ok({ replay: past.value, header, server, ...begun })
+      }
+      closeSync(begun.fd)
+      past = replay(folder, who.clock, first)
     }
-    const begun = beginEpoch(folder, header)
-    if (!begun) {
-      await server.close()
-      return ok(null)
-    }
-    const taken = { replay: past.value, header, server, ...begun }
-    if (!head) return ok(taken)
-    // A holder on another host may have written, and acknowledged, until the epoch was begun; nothing after that counts.
-    const measured = bytes + (past.value.cut?.bytes ?? 0)
-    if (statSync(epochPath(folder, head.epoch)).size === measured) {
-      removeSockets(who.place, head.socket, server.path)
-      return ok(taken)
-    }
-    closeSync(begun.fd)
-    past = replay(folder, who.clock, first)
-    if (!past.ok) {
-      await server.close()
-      return past
-    }
+    return past
+  } finally {
+    if (!isTaken) await server.close()
   }
 }
 
@@ -146,14 +143,14 @@ const removeSockets = (place: SocketPlace, last: string, mine: string): void => 
  * becomes the holder is decided by the epoch alone.
  */
 const quietly = async <T>(team: string, clock: Clock, act: () => Promise<T>): Promise<T> => {
-  const until = clock.mono() + 6000
+  const until = clock.mono() + 1500
   let release: (() => Promise<void>) | undefined
   while (!release && clock.mono() < until) {
     try {
       release = await lock(team, {
         realpath: true,
         lockfilePath: join(team, 'holder.lock'),
-        stale: 4000,
+        stale: 5000,
         update: 1000,
         retries: 0,
         // Losing it is no harm, see above.

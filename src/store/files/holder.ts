@@ -2,7 +2,7 @@ import { linkSync, mkdirSync, realpathSync, renameSync, rmSync, statSync } from 
 import { hostname } from 'node:os'
 import { type Clock, iso } from '../../lib/clock.ts'
 import { errnoOf, replaceFile } from '../../lib/files.ts'
-import { type Fault, fail, ok, type Result } from '../../lib/result.ts'
+import { asFault, type Fault, fail, ok, type Result } from '../../lib/result.ts'
 import type { Hello } from '../../protocol/rpc.ts'
 import type { RpcHandler } from '../rpc/server.ts'
 import { holderFile, prepareSocketFolder, readHolderFile, socketPlace } from '../rpc/socket-path.ts'
@@ -64,27 +64,37 @@ export interface Holder {
 
 /**
  * Becomes the one writer of `root`, or says who is. The store holds everything that was ever acknowledged. Faults: `held`
- * (by whom), `config` (no such folder), `invalid` (a damaged journal: file and line), `refused` (a newer format).
+ * (by whom), `config` (no such folder), `invalid` (a damaged journal: file and line), `refused` (a newer format), `io`.
  */
 export const hold = async (root: string, kind: 'daemon' | 'cli', options: HoldOptions): Promise<Result<Holder>> => {
-  const { clock, version } = options
   let real: string
   try {
     real = realpathSync(root)
   } catch (error) {
     return fail('config', `there is no folder ${root}`, undefined, error)
   }
-  for (const folder of [teamFolder(real), journalFolder(real)]) mkdirSync(folder, { recursive: true, mode: 0o700 })
-  const place = socketPlace(real)
+  try {
+    return await holdReal(real, kind, options)
+  } catch (error) {
+    const fault = asFault(error)
+    if (fault.code === 'internal') throw error
+    return { ok: false, fault: { ...fault, message: `${real} cannot be held: ${fault.message}` } }
+  }
+}
+
+const holdReal = async (root: string, kind: 'daemon' | 'cli', options: HoldOptions): Promise<Result<Holder>> => {
+  const { clock, version } = options
+  for (const folder of [teamFolder(root), journalFolder(root)]) mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const place = socketPlace(root)
   const prepared = prepareSocketFolder(place)
   if (!prepared.ok) return prepared
   const me = { pid: process.pid, host: hostname(), kind, startedAt: iso(clock.wall()) }
   const contended = await contend(
-    { root: real, place, me, clock, takeover: options.takeover === true },
+    { root, place, me, clock, takeover: options.takeover === true },
     options.waitMs ?? 10_000,
   )
   if (!contended.ok) return contended
-  return ok(await FileHolder.start(real, place.known, contended.value, version, options))
+  return ok(await FileHolder.start(root, place.known, contended.value, version, options))
 }
 
 class FileHolder implements Holder {
@@ -142,7 +152,12 @@ class FileHolder implements Holder {
     options: HoldOptions,
   ): Promise<Holder> {
     const holder = new FileHolder(root, known, taken, version, options)
-    await holder.#begin()
+    try {
+      await holder.#begin()
+    } catch (error) {
+      await holder.release()
+      throw error
+    }
     return holder
   }
 

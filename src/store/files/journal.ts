@@ -7,6 +7,7 @@ import {
   fstatSync,
   linkSync,
   openSync,
+  statSync,
   unlinkSync,
   writeSync,
 } from 'node:fs'
@@ -206,9 +207,10 @@ export class FileJournal implements Journal {
         message: `another holder took ${dirname(folder)} over (epoch ${this.#header.epoch + 1})`,
         hint: 'what was not acknowledged by then may or may not have been taken in',
       }
-    // Old epochs are deleted oldest first: where the next one is gone, this one went before it.
-    if (fstatSync(this.#fd).nlink === 0)
-      return { code: 'io', message: `${epochPath(folder, this.#header.epoch)} was removed while it was in use` }
+    // Old epochs are deleted oldest first: where the next one is gone again, this one went before it.
+    const path = epochPath(folder, this.#header.epoch)
+    if (statSync(path, { bigint: true, throwIfNoEntry: false })?.ino !== fstatSync(this.#fd, { bigint: true }).ino)
+      return { code: 'io', message: `${path} was moved or removed while it was in use` }
     return null
   }
 

@@ -17,11 +17,15 @@ export const knock = (path: string): Promise<Knock> =>
     const socket = createConnection(path)
     const gone = new Promise<void>(ended => socket.once('close', () => ended()))
     const leave = () => void socket.destroy()
+    let isConnected = false
     socket.once('connect', () => {
+      isConnected = true
       socket.resume()
       resolve({ is: 'alive', gone, leave })
     })
     socket.on('error', error => {
+      // The end of a connection that was made; `gone` tells of it.
+      if (isConnected) return
       switch (errnoOf(error)) {
         case 'ECONNREFUSED':
         case 'ENOENT':
@@ -31,6 +35,11 @@ export const knock = (path: string): Promise<Knock> =>
         // The queue of connections is full: nobody accepts them, but somebody listens.
         case 'EAGAIN':
           resolve({ is: 'alive', gone: new Promise(() => {}), leave })
+          break
+        // It stopped listening just after the connection had been queued: what it is now has to be looked at anew.
+        case 'ECONNRESET':
+        case 'EPIPE':
+          knock(path).then(resolve, reject)
           break
         case 'EACCES':
         case 'EPERM':

@@ -1,6 +1,6 @@
 import { realpathSync } from 'node:fs'
 import type { Clock } from '../../lib/clock.ts'
-import { FaultError, fail, ok, type Result } from '../../lib/result.ts'
+import { asFault, FaultError, fail, ok, type Result } from '../../lib/result.ts'
 import type { JournalEntry } from '../../protocol/event.ts'
 import { type Journal, StateStore } from '../state.ts'
 import type { Store } from '../store.ts'
@@ -50,9 +50,15 @@ export const openReadOnly = (root: string, clock: Clock): Result<{ store: Store;
   } catch (error) {
     return fail('config', `there is no folder ${root}`, undefined, error)
   }
-  let past = replay(folder, clock)
-  for (let attempt = 1; attempt < attempts && !past.ok && past.fault.code === 'invalid'; attempt++)
-    past = replay(folder, clock)
-  if (!past.ok) return past
-  return ok({ store: new StateStore(past.value.state, new ReadOnlyJournal(past.value)), asOf: past.value.lastAt })
+  try {
+    let past = replay(folder, clock)
+    for (let attempt = 1; attempt < attempts && !past.ok && past.fault.code === 'invalid'; attempt++)
+      past = replay(folder, clock)
+    if (!past.ok) return past
+    return ok({ store: new StateStore(past.value.state, new ReadOnlyJournal(past.value)), asOf: past.value.lastAt })
+  } catch (error) {
+    const fault = asFault(error)
+    if (fault.code !== 'io') throw error
+    return { ok: false, fault }
+  }
 }

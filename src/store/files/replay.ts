@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import * as z from 'zod'
 import type { Clock } from '../../lib/clock.ts'
-import { type Line, splitLines } from '../../lib/files.ts'
+import { errnoOf, type Line, splitLines } from '../../lib/files.ts'
 import { FaultError, fail, ok, type Result } from '../../lib/result.ts'
 import { JournalEntry } from '../../protocol/event.ts'
 import { State } from '../state.ts'
@@ -110,7 +110,13 @@ const readSegment = (
   path: string,
   limit: number | null,
 ): Result<{ entries: JournalEntry[]; bytes: number; torn: number }> => {
-  const content = readFileSync(path)
+  let content: Buffer
+  try {
+    content = readFileSync(path)
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return fail('invalid', `${path} is missing`, restore, error)
+    throw error
+  }
   const counts = limit === null ? content : content.subarray(0, limit)
   const { lines, end } = splitLines(counts)
   if (limit !== null && end !== limit)

@@ -118,7 +118,8 @@ export class RpcServer {
     }
     const onOverflow = () => {
       refuse(0, fail('usage', `a request is at most ${lineBytes} bytes long`).fault)
-      socket.destroySoon()
+      // What still comes is read and dropped: closed over unread bytes, the asker might never see the answer.
+      socket.end()
     }
     socket.on('data', lineCutter(onLine, onOverflow))
   }
