@@ -1,0 +1,246 @@
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { extname, join } from 'node:path'
+import type { Clock } from '../../lib/clock.ts'
+import type { Result } from '../../lib/result.ts'
+import { dropKind, maxDropBytes, type Drops as Parsed, parseDrops } from '../../protocol/drop.ts'
+import type { TaskDrop } from '../../protocol/task.ts'
+import type { Problem } from './problem.ts'
+import { readStamped, type Stamp, sameStamp, stamp } from './stamp.ts'
+
+/** A file that is not finished by then is not being written any more, and is judged as it is. */
+export const calmMs = 500
+
+/** Since when each file is as it is: what tells a half-written file from a broken one. */
+export class Calm {
+  readonly #clock: Clock
+  readonly #since = new Map<string, { readonly stamp: Stamp; readonly at: number }>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Was the file in this state for long enough? */
+  isCalm(file: string, now: Stamp): boolean {
+    const known = this.#since.get(file)
+    if (known && sameStamp(known.stamp, now)) return this.#clock.mono() - known.at >= calmMs
+    this.#since.set(file, { stamp: now, at: this.#clock.mono() })
+    return false
+  }
+
+  forget(file: string): void {
+    this.#since.delete(file)
+  }
+}
+
+export interface DropsOptions {
+  readonly dir: string
+  /** `dir` relative to the team root, for people. */
+  readonly label: string
+  readonly clock: Clock
+  /**
+   * Takes the tasks of one file in, all or none, and resolves when that is durable. The same `key` again (after a crash
+   * before the file was moved away) must add nothing. Called in order of the files' names, without waiting between.
+   */
+  readonly onDrop: (
+    drops: readonly TaskDrop[],
+    from: { readonly file: string; readonly key: string },
+  ) => Promise<Result<readonly string[]>>
+  readonly onProblem: (problem: Problem) => void
+  /** What was told of this file stands no more. */
+  readonly onMended: (file: string) => void
+  /** Look at this file again after so many milliseconds. */
+  readonly lookLater: (file: string, ms: number) => void
+}
+
+/** Files dropped into the tasks folder: read, taken in and moved to `dropped/`, or refused with a note beside them. */
+export class Drops {
+  readonly #options: DropsOptions
+  readonly #calm: Calm
+  readonly #refused = new Map<string, { readonly stamp: Stamp; readonly problem: Problem }>()
+
+  constructor(options: DropsOptions) {
+    this.#options = options
+    this.#calm = new Calm(options.clock)
+  }
+
+  problems(): Problem[] {
+    return [...this.#refused.values()].map(each => each.problem)
+  }
+
+  /**
+   * Looks at the files (names in the folder), in this order. Those that may still be being written are looked at again
+   * later. Resolves when every other one is taken in or refused; with the names that were taken in.
+   */
+  async look(files: readonly string[]): Promise<string[]> {
+    const taken: string[] = []
+    const submitted: Promise<void>[] = []
+    for (const file of files) {
+      const found = this.#read(file)
+      if (!found) continue
+      const { drops } = found
+      if (drops.ok)
+        submitted.push(this.#take(file, found, drops.drops).then(isTaken => void (isTaken && taken.push(file))))
+      else this.#refuse(file, found.stamp, drops.reasons)
+    }
+    await Promise.all(submitted)
+    return taken
+  }
+
+  /**
+   * A file that may have been taken in before a crash, and not moved away: true when it was (it is moved now). Otherwise
+   * nothing is done, and nothing told.
+   */
+  async finish(file: string): Promise<boolean> {
+    const read = readStamped(this.#path(file))
+    const drops = read && parseDrops(file, read.bytes)
+    if (!read || !drops?.ok) return false
+    const result = await this.#submit(file, read, drops.drops)
+    if (result.ok) this.#setAside(file, undefined)
+    return result.ok
+  }
+
+  /** Clears notes whose file is gone; `names` is what stands in the folder. */
+  sweep(names: ReadonlySet<string>): void {
+    for (const file of this.#refused.keys()) if (!names.has(file)) this.#mended(file)
+    for (const name of names) {
+      if (!name.endsWith(noteSuffix)) continue
+      const file = name.slice(0, -noteSuffix.length)
+      if (!names.has(file) && isNote(this.#text(name), file)) rmSync(this.#path(name), { force: true })
+    }
+  }
+
+  #read(file: string): { stamp: Stamp; bytes: Buffer; drops: Parsed } | undefined {
+    const { lookLater } = this.#options
+    const path = this.#path(file)
+    const now = stamp(path)
+    if (!now) {
+      this.#calm.forget(file)
+      if (this.#refused.has(file)) this.#mended(file)
+      return undefined
+    }
+    if (sameStamp(this.#refused.get(file)?.stamp, now)) return undefined
+    if (now.size > BigInt(maxDropBytes)) {
+      if (this.#calm.isCalm(file, now)) this.#refuse(file, now, [`larger than ${maxDropBytes} bytes (${now.size})`])
+      else lookLater(file, calmMs + 10)
+      return undefined
+    }
+    const read = readStamped(path)
+    if (!read) {
+      lookLater(file, 50)
+      return undefined
+    }
+    const drops = parseDrops(file, read.bytes)
+    // Half of a JSON text never reads as a whole one; half of the others may.
+    const maybeHalf = drops.ok ? dropKind(file) !== 'json' : drops.torn || dropKind(file) !== 'json'
+    if (maybeHalf && !this.#calm.isCalm(file, read.stamp)) {
+      lookLater(file, calmMs + 10)
+      return undefined
+    }
+    this.#calm.forget(file)
+    return { ...read, drops }
+  }
+
+  async #take(file: string, found: { stamp: Stamp; bytes: Buffer }, drops: readonly TaskDrop[]): Promise<boolean> {
+    const result = await this.#submit(file, found, drops)
+    if (!result.ok) {
+      const { message, hint } = result.fault
+      this.#refuse(file, found.stamp, [hint === undefined ? message : `${message} (${hint})`])
+      return false
+    }
+    const now = stamp(this.#path(file))
+    if (now) this.#setAside(file, sameStamp(now, found.stamp) ? undefined : result.value)
+    this.#mended(file)
+    return true
+  }
+
+  #submit(
+    file: string,
+    found: { stamp: Stamp; bytes: Buffer },
+    drops: readonly TaskDrop[],
+  ): Promise<Result<readonly string[]>> {
+    return this.#options.onDrop(drops, { file, key: dropKey(file, found.stamp, found.bytes) })
+  }
+
+  /** Moves the original to `dropped/`; `lateFor` names the tasks that a text saved in the last moment did not get into. */
+  #setAside(file: string, lateFor: readonly string[] | undefined): void {
+    const { dir, label, onProblem } = this.#options
+    const to = join(dir, 'dropped')
+    mkdirSync(to, { recursive: true, mode: 0o700 })
+    const name = freeName(to, file)
+    renameSync(this.#path(file), join(to, name))
+    if (lateFor)
+      onProblem({
+        kind: 'drop',
+        file: `${label}/${file}`,
+        reason: `saved again while it was being taken in: the later text is in ${label}/dropped/${name}, edit the file of task ${lateFor.join(', ')} instead`,
+        standing: false,
+        known: false,
+      })
+  }
+
+  #refuse(file: string, at: Stamp, reasons: readonly string[]): void {
+    const { label, onProblem } = this.#options
+    const note = noteText(file, reasons)
+    const noteFile = file + noteSuffix
+    const known = this.#text(noteFile) === note
+    if (!known) writeFileSync(this.#path(noteFile), note, { mode: 0o600 })
+    const problem: Problem = {
+      kind: 'drop',
+      file: `${label}/${file}`,
+      reason: reasons.join('; '),
+      standing: true,
+      known,
+    }
+    const before = this.#refused.get(file)
+    this.#refused.set(file, { stamp: at, problem })
+    if (before?.problem.reason !== problem.reason) onProblem(problem)
+  }
+
+  #mended(file: string): void {
+    const { label, onMended } = this.#options
+    const wasRefused = this.#refused.delete(file)
+    if (isNote(this.#text(file + noteSuffix), file)) rmSync(this.#path(file + noteSuffix), { force: true })
+    if (wasRefused) onMended(`${label}/${file}`)
+  }
+
+  #path(file: string): string {
+    return join(this.#options.dir, file)
+  }
+
+  #text(file: string): string | undefined {
+    return stamp(this.#path(file)) ? readFileSync(this.#path(file), 'utf8') : undefined
+  }
+}
+
+const noteSuffix = '.error.txt'
+
+const noteText = (file: string, reasons: readonly string[]): string =>
+  [
+    `${file} was not taken in:`,
+    ...reasons.map(reason => `  ${reason}`),
+    'Mend it and save it, or remove it: this note then goes away.',
+    '',
+  ].join('\n')
+
+/** Only the program's own notes are ever removed. */
+const isNote = (text: string | undefined, file: string): boolean =>
+  text?.startsWith(`${file} was not taken in:\n`) ?? false
+
+/** The same for one file as long as nobody touches it, over crashes; another for a new copy of the same text. */
+const dropKey = (file: string, at: Stamp, bytes: Buffer): string =>
+  createHash('sha256')
+    .update(JSON.stringify([file, String(at.dev), String(at.ino), String(at.size), String(at.mtimeNs)]))
+    .update(bytes)
+    .digest('hex')
+
+/** `name`, or the first of `name` numbered before its extension that is not taken in `dir`. */
+export const freeName = (dir: string, name: string): string => {
+  if (!existsSync(join(dir, name))) return name
+  const extension = extname(name)
+  const stem = name.slice(0, name.length - extension.length)
+  const taken = new Set(readdirSync(dir))
+  let n = 2
+  while (taken.has(`${stem}.${n}${extension}`)) n++
+  return `${stem}.${n}${extension}`
+}

@@ -1,0 +1,387 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import { type Clock, iso } from '../../lib/clock.ts'
+import type { Result } from '../../lib/result.ts'
+import type { Limits } from '../../protocol/config.ts'
+import { dropKind, idInName } from '../../protocol/drop.ts'
+import type { Task, TaskFile } from '../../protocol/task.ts'
+import { compareTask, type HandEdit, isStale, renderTask, taskFile } from '../../protocol/task-file.ts'
+import type { Store } from '../store.ts'
+import { Calm, calmMs, Drops, type DropsOptions, freeName } from './drops.ts'
+import { Lane } from './lane.ts'
+import { importTasks, readObject, tasksAt } from './past-tasks.ts'
+import type { Problem } from './problem.ts'
+import { Projection } from './projection.ts'
+import { readStamped, type Stamp, sameStamp, stamp } from './stamp.ts'
+import { TaskArchive } from './task-archive.ts'
+import { type Watch, watchFolder } from './watch.ts'
+
+export interface TasksFolderOptions {
+  readonly root: string
+  readonly store: Store
+  /** What of a task's edges is not completed yet. */
+  readonly blockedBy: (task: Task) => readonly string[]
+  /** See `DropsOptions`. Must not wait for this folder. */
+  readonly onDrop: DropsOptions['onDrop']
+  /** Adopts what a hand changed in a task's file, or says why not. Must not wait for this folder. */
+  readonly onEdit: (id: string, edit: HandEdit) => Result<unknown> | Promise<Result<unknown>>
+  readonly onProblem: (problem: Problem) => void
+  /** A standing problem of this file is over. */
+  readonly onMended?: (file: string) => void
+  /** The folder cannot go on (a bug, or the journal failed). */
+  readonly onFailure: (error: unknown) => void
+  readonly limits: Pick<Limits, 'archiveAfter'>
+  readonly clock: Clock
+  readonly sweepMs?: number
+}
+
+const label = '.tasks'
+const fileOf = (id: string): string => `task_${id}.json`
+/** Earlier contents of a task's file that an editor may still have open. */
+const kept = 4
+
+/**
+ * `.tasks/`: what people see of the tasks and what they leave there. The store is the truth: each task is shown in its
+ * file, drops become tasks, hand edits are compared field by field and adopted or put back, ended tasks move to `archive/`.
+ */
+export class TasksFolder {
+  readonly #options: TasksFolderOptions
+  readonly #dir: string
+  readonly #archive: TaskArchive
+  readonly #lane: Lane
+  readonly #projection: Projection
+  readonly #drops: Drops
+  readonly #calm: Calm
+  /** What each file showed at its last revisions, newest last. */
+  readonly #shown = new Map<string, TaskFile[]>()
+  readonly #pending = new Map<string, TaskFile>()
+  /** Task values at older revisions that files stood at when this holder started. */
+  #past = new Map<string, Task>()
+  /** Tasks that came back from their files, which thus hold nothing new. */
+  #imported = new Set<string>()
+  #isStarting = true
+  #isArchiving = false
+  #watch: Watch | undefined
+  #unwatch: (() => void) | undefined
+
+  constructor(options: TasksFolderOptions) {
+    this.#options = options
+    this.#dir = join(options.root, label)
+    this.#archive = new TaskArchive(this.#dir, options.store, options.limits.archiveAfter)
+    this.#calm = new Calm(options.clock)
+    this.#lane = new Lane(file => this.#look(file), options.onFailure)
+    this.#drops = new Drops({
+      dir: this.#dir,
+      label,
+      clock: options.clock,
+      onDrop: options.onDrop,
+      onProblem: problem => this.#report(problem),
+      onMended: file => options.onMended?.(file),
+      lookLater: (file, ms) => this.#lane.lookLater(file, ms),
+    })
+    this.#projection = new Projection({
+      dir: this.#dir,
+      lane: this.#lane,
+      file: fileOf,
+      text: id => this.#text(id),
+      durable: () => options.store.flushed(),
+      foreign: id => this.#inspect(id),
+      onWritten: id => this.#wrote(id),
+      onTrouble: (file, error) =>
+        this.#report({ kind: 'io', file: `${label}/${file}`, reason: error.message, standing: false, known: false }),
+    })
+  }
+
+  /**
+   * Compares every file with its record, shows what is missing or stale, and watches from then on. Returns the ids of
+   * tasks that came back from files because the run state was gone.
+   */
+  async start(): Promise<{ readonly imported: readonly string[] }> {
+    const { store, clock, sweepMs } = this.#options
+    for (const dir of [this.#dir, this.#archive.dir]) mkdirSync(dir, { recursive: true, mode: 0o700 })
+    const imported = store.tasks.size === 0 ? importTasks(store, [this.#dir, this.#archive.dir]) : []
+    this.#imported = new Set(imported)
+    this.#archive.start()
+    this.#unwatch = store.tasks.watch((id, { value }) => {
+      this.#archive.follow(value)
+      this.touch(id)
+    })
+    this.#past = await tasksAt(store, this.#oldRevisions())
+    this.#lane.look(null)
+    await this.#lane.settledNow()
+    this.#isStarting = false
+    this.#past.clear()
+    this.#imported.clear()
+    this.#watch = watchFolder(this.#dir, {
+      clock,
+      onHint: file => this.#hint(file),
+      onDeaf: error =>
+        this.#report({
+          kind: 'io',
+          file: label,
+          reason: `cannot be watched: ${error.message}`,
+          standing: false,
+          known: false,
+        }),
+      ...(sweepMs === undefined ? {} : { sweepMs }),
+    })
+    await this.#watch.ready
+    await this.#lane.settledNow()
+    return { imported }
+  }
+
+  /** What the file of this task shows may have changed (its `blockedBy`, when a dependency moved). */
+  touch(id: string): void {
+    if (!this.#archive.has(id)) this.#projection.touch(id)
+  }
+
+  /** Is the task's file in `archive/`? */
+  archived(id: string): boolean {
+    return this.#archive.has(id)
+  }
+
+  get archivedCount(): number {
+    return this.#archive.size
+  }
+
+  /** What stands wrong in the folder now. */
+  problems(): readonly Problem[] {
+    return this.#drops.problems()
+  }
+
+  /** Resolves when every change of a record so far stands in its file. */
+  projected(): Promise<void> {
+    return this.#projection.settled()
+  }
+
+  /** Looks at everything, and resolves when it is taken in, half-written files are judged, and the files show it. */
+  async settled(): Promise<void> {
+    this.#lane.look(null)
+    await this.#lane.settled()
+    await this.#projection.settled()
+    await this.#lane.settled()
+    await this.#options.store.flushed()
+  }
+
+  /** Stops looking; what changed so far is still shown. */
+  async close(): Promise<void> {
+    await this.#watch?.close()
+    this.#unwatch?.()
+    await this.#projection.settled()
+    await this.#lane.close()
+  }
+
+  #hint(file: string | null): void {
+    // The folder's own temporary files and notes are the most frequent changes, and nothing is to be seen in them.
+    if (file === null || dropKind(file) !== null || file.endsWith('.error.txt') || file === label) this.#lane.look(file)
+  }
+
+  async #look(file: string | null): Promise<void> {
+    if (file === null || file === label || file.endsWith('.error.txt')) return this.#lookAtAll()
+    const id = this.#idOf(file)
+    if (id === null) this.#settle(await this.#drops.look([file]))
+    else if (stamp(join(this.#dir, file))) {
+      this.#archive.leave(id)
+      await this.#inspect(id)
+    } else if (!this.#archive.has(id)) {
+      // More may be gone with it: they are put back, and told of, together.
+      this.#lane.lookLater(null, 30)
+    }
+  }
+
+  async #lookAtAll(): Promise<void> {
+    mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    const names = new Set(readdirSync(this.#dir))
+    const drops: string[] = []
+    // Numbers in names count as numbers, so that ids follow the order that a person sees.
+    for (const name of [...names].sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))) {
+      if (dropKind(name) === null) continue
+      const id = this.#idOf(name)
+      if (id === null) drops.push(name)
+      else {
+        this.#archive.leave(id)
+        await this.#inspect(id)
+      }
+    }
+    const missing = [...this.#options.store.tasks.list()]
+      .map(([id]) => id)
+      .filter(id => !this.#archive.has(id) && !names.has(fileOf(id)))
+    this.#restore(missing)
+    this.#settle(await this.#drops.look(drops))
+    this.#drops.sweep(names)
+    this.#archiveSoon()
+  }
+
+  /** The id of the known task that a file of this name belongs to. */
+  #idOf(file: string): string | null {
+    const id = idInName(file)
+    return id !== null && this.#options.store.tasks.get(id) ? id : null
+  }
+
+  /** A drop that had the name of a task's file is out of the way: the task's own may be written. */
+  #settle(taken: readonly string[]): void {
+    for (const file of taken) {
+      const id = idInName(file)
+      if (id !== null && this.#options.store.tasks.get(id)) this.touch(id)
+    }
+  }
+
+  #restore(ids: readonly string[]): void {
+    const deleted = ids.filter(id => this.#projection.known(id) && !this.#projection.isDirty(id))
+    const [first] = deleted
+    if (first !== undefined)
+      this.#report({
+        kind: 'deleted',
+        file: deleted.length === 1 ? `${label}/${fileOf(first)}` : label,
+        reason: `${deleted.length === 1 ? 'deleted' : `${deleted.length} task files deleted`}, and put back: \`team task cancel <id>\` is the way to be rid of a task`,
+        standing: false,
+        known: false,
+      })
+    for (const id of ids) {
+      this.#projection.forget(id)
+      this.touch(id)
+    }
+  }
+
+  /** Takes in what a hand or another program wrote over a task's file. True: the file may be written now. */
+  async #inspect(id: string): Promise<boolean> {
+    const { store } = this.#options
+    const file = fileOf(id)
+    const path = join(this.#dir, file)
+    const rec = store.tasks.get(id)
+    const at = stamp(path)
+    if (!rec || !at || sameStamp(at, this.#projection.known(id))) return true
+    const read = readStamped(path)
+    if (!read) {
+      this.#lane.lookLater(file, 50)
+      return false
+    }
+    const found = readObject(read.bytes)
+    if (typeof found === 'string') {
+      // May be half of a text that is still being written; the record is the last good state meanwhile.
+      if (!this.#calm.isCalm(file, read.stamp)) {
+        this.#lane.lookLater(file, calmMs + 10)
+        return false
+      }
+      // Nothing but zeros is what a power cut leaves.
+      if (read.bytes.some(byte => byte !== 0)) this.#putBack(id, read, [found])
+      return this.#seen(id, read.stamp)
+    }
+    this.#calm.forget(file)
+    if (this.#imported.has(id)) return this.#seen(id, read.stamp)
+    const now = this.#show(id, rec.value, rec.rev)
+    if (this.#isStarting && found.rev === undefined && rec.value.file === file) {
+      // Dropped under this name, taken in, and then a crash before it was moved away: the same drop makes no second task.
+      if (await this.#drops.finish(file)) return this.#seen(id, undefined)
+    }
+    const past = this.#past.get(id)
+    if (past && found.rev !== rec.rev && isStale(past, found)) return this.#seen(id, read.stamp)
+    const { edit, refused } = compareTask(this.#base(id, found, past) ?? now, now, found)
+    const reasons = [...refused]
+    if (edit) {
+      const result = await this.#options.onEdit(id, edit)
+      if (!result.ok) reasons.push(result.fault.message)
+    }
+    if (reasons.length > 0) this.#putBack(id, read, reasons)
+    else if (!edit && isDeepStrictEqual(found, { ...now })) {
+      // Only spaces or the order of keys changed: that is a person's taste.
+      this.#projection.seen(id, read.stamp)
+      this.#keep(id, now)
+      return true
+    }
+    return this.#seen(id, read.stamp)
+  }
+
+  /** This state of the file was dealt with; what the record says is to be shown in its place. */
+  #seen(id: string, at: Stamp | undefined): boolean {
+    if (at) this.#projection.seen(id, at)
+    else this.#projection.forget(id)
+    this.touch(id)
+    return true
+  }
+
+  /** What the file showed when whoever wrote `found` opened it. */
+  #base(id: string, found: Readonly<Record<string, unknown>>, past: Task | undefined): TaskFile | undefined {
+    const shown = this.#shown.get(id)?.find(each => each.rev === found.rev)
+    if (shown || !past || typeof found.rev !== 'number') return shown
+    const { blockedBy } = found
+    const then = Array.isArray(blockedBy) ? past.dependsOn.filter(other => blockedBy.includes(other)) : []
+    return taskFile(past, found.rev, then)
+  }
+
+  #putBack(id: string, read: { readonly bytes: Buffer }, reasons: readonly string[]): void {
+    const { clock, store } = this.#options
+    const time = iso(clock.wall()).replaceAll(':', '-')
+    const name = freeName(this.#dir, `task_${id}.rejected-${time}.json`)
+    writeFileSync(join(this.#dir, name), read.bytes, { mode: 0o600, flag: 'wx' })
+    const reason = `${reasons.join('; ')} (put back; the edit is kept in ${label}/${name})`
+    store.note({ event: 'edit.refused', by: 'human', info: { task: id, reason: reasons.join('; '), kept: name } })
+    this.#report({ kind: 'edit', file: `${label}/${fileOf(id)}`, reason, standing: false, known: false })
+  }
+
+  #report(problem: Problem): void {
+    const { store, onProblem } = this.#options
+    if (problem.kind === 'drop' && !problem.known)
+      store.note({ event: 'drop.refused', by: 'human', info: { file: problem.file, reason: problem.reason } })
+    onProblem(problem)
+  }
+
+  #show(id: string, task: Task, rev: number): TaskFile {
+    const last = this.#shown.get(id)?.at(-1)
+    const blockedBy = this.#options.blockedBy(task)
+    return last?.rev === rev && isDeepStrictEqual(last.blockedBy, blockedBy) ? last : taskFile(task, rev, blockedBy)
+  }
+
+  #text(id: string): string | null {
+    const rec = this.#options.store.tasks.get(id)
+    if (!rec || this.#archive.has(id)) return null
+    const shown = this.#show(id, rec.value, rec.rev)
+    this.#pending.set(id, shown)
+    return renderTask(shown)
+  }
+
+  #wrote(id: string): void {
+    const shown = this.#pending.get(id)
+    this.#pending.delete(id)
+    if (shown) this.#keep(id, shown)
+    if (this.#archive.isCandidate(id)) this.#archiveSoon()
+  }
+
+  #keep(id: string, shown: TaskFile): void {
+    const before = (this.#shown.get(id) ?? []).filter(each => each.rev !== shown.rev)
+    this.#shown.set(id, [...before.slice(1 - kept), shown])
+  }
+
+  #archiveSoon(): void {
+    if (this.#isArchiving || !this.#archive.isDue) return
+    this.#isArchiving = true
+    void this.#lane.act(async () => {
+      this.#isArchiving = false
+      // Not before a task's last state stands in its file; an edit nobody has looked at yet comes first.
+      const moved = this.#archive.moveOldest(id => {
+        const at = stamp(join(this.#dir, fileOf(id)))
+        return at !== undefined && !this.#projection.isDirty(id) && sameStamp(at, this.#projection.known(id))
+      })
+      if (moved.length === 0) return
+      for (const id of moved) {
+        this.#projection.forget(id)
+        this.#shown.delete(id)
+      }
+      await this.#options.store.note({ event: 'task.archived', by: 'supervisor', info: { tasks: moved } }).durable
+    })
+  }
+
+  /** Revisions that files of known tasks stand at, where these are older than the records. */
+  #oldRevisions(): Map<string, number> {
+    const old = new Map<string, number>()
+    for (const file of readdirSync(this.#dir)) {
+      const id = idInName(file)
+      const rec = id === null ? undefined : this.#options.store.tasks.get(id)
+      if (id === null || !rec || !stamp(join(this.#dir, file))) continue
+      const found = readObject(readFileSync(join(this.#dir, file)))
+      if (typeof found !== 'string' && typeof found.rev === 'number' && found.rev < rec.rev) old.set(id, found.rev)
+    }
+    return old
+  }
+}
