@@ -1,0 +1,238 @@
+import { mkdirSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Clock, iso } from '../../lib/clock.ts'
+import { errnoOf } from '../../lib/files.ts'
+import { nearest } from '../../lib/text.ts'
+import type { Limits } from '../../protocol/config.ts'
+import type { Stored } from '../../protocol/message.ts'
+import type { Store } from '../store.ts'
+import { DeadLetters } from './dead-letters.ts'
+import { InboxFile } from './inbox-file.ts'
+import { Lane } from './lane.ts'
+import type { Problem } from './problem.ts'
+import { type Watch, watchFolder } from './watch.ts'
+
+export interface InboxFolderOptions {
+  readonly root: string
+  readonly store: Store
+  /** Everybody who has an inbox: the teammates, `user` and `supervisor`. */
+  readonly names: readonly string[]
+  readonly limits: Pick<Limits, 'messageBytes' | 'inboxBytes'>
+  readonly clock: Clock
+  readonly onProblem: (problem: Problem) => void
+  readonly onMended?: (file: string) => void
+  /** A foreign message of type `task` stands in the log; told again after some crashes, so make one task of each id. */
+  readonly onTask: (stored: Stored) => void
+  /** The folder cannot go on (a bug, or the journal failed). */
+  readonly onFailure: (error: unknown) => void
+  readonly sweepMs?: number
+  /** After how long an unfinished last line is judged as it is; 30 s. */
+  readonly unfinishedMs?: number
+  /** How long an inbox is quiet before it is rotated; 1 s. */
+  readonly quietMs?: number
+  /** How long a rotated file is looked at for late writers; ten minutes. */
+  readonly oldMs?: number
+}
+
+const label = '.messages'
+const suffix = '.inbox.jsonl'
+/** How late the mark of what was read is written: what is read again meanwhile is known again. */
+const markMs = 1000
+const retryMs = 1000
+
+/**
+ * `.messages/`: one inbox file for each name. What the daemon sends is appended when it is durable; what others append is
+ * taken into the logs, each line once, whatever crashed in between.
+ */
+export class InboxFolder {
+  readonly #options: InboxFolderOptions
+  readonly #dir: string
+  readonly #lane: Lane
+  readonly #files = new Map<string, InboxFile>()
+  readonly #letters: DeadLetters
+  readonly #standing = new Map<string, Problem>()
+  #watch: Watch | undefined
+  #sending: Promise<void> | undefined
+  #marking: Promise<void> | undefined
+
+  constructor(options: InboxFolderOptions) {
+    const { root, store, names, clock, limits, onTask } = options
+    this.#options = options
+    this.#dir = join(root, label)
+    this.#lane = new Lane(file => this.#look(file), options.onFailure)
+    this.#letters = new DeadLetters(root, store)
+    mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    for (const name of names)
+      this.#files.set(
+        name + suffix,
+        new InboxFile(
+          {
+            root,
+            name,
+            store,
+            limits,
+            clock,
+            onTask,
+            onDead: letter => this.#dead({ at: iso(clock.wall()), ...letter }),
+            unfinishedMs: options.unfinishedMs ?? 30_000,
+            quietMs: options.quietMs ?? 1000,
+            oldMs: options.oldMs ?? 600_000,
+          },
+          () => this.#sendSoon(),
+        ),
+      )
+  }
+
+  /** Takes in what was appended while nobody looked, appends what a crash kept from the files, and watches from then on. */
+  async start(): Promise<void> {
+    const { clock, sweepMs } = this.#options
+    this.#letters.start()
+    await this.#lane.act(async () => {
+      for (const file of this.#files.values()) await file.start()
+      this.#letters.caughtUp()
+    })
+    this.#sendSoon()
+    this.#watch = watchFolder(this.#dir, {
+      clock,
+      onHint: file => {
+        if (file === null || this.#files.has(file) || file.endsWith(suffix) || file === label) this.#lane.look(file)
+      },
+      onDeaf: error => this.#trouble(label, new Error(`cannot be watched: ${error.message}`, { cause: error })),
+      ...(sweepMs === undefined ? {} : { sweepMs }),
+    })
+    await this.#watch.ready
+    await this.#lane.settledNow()
+  }
+
+  /** What stands wrong in the folder now. */
+  problems(): readonly Problem[] {
+    return [...this.#standing.values()]
+  }
+
+  /** Resolves when everything the daemon sent so far stands in the files. */
+  async projected(): Promise<void> {
+    while (this.#sending) await this.#sending
+  }
+
+  /** Looks at every file, and resolves when every complete line is taken in durably and everything sent is in the files. */
+  async settled(): Promise<void> {
+    this.#lane.look(null)
+    await this.#lane.settled()
+    await this.projected()
+    await this.#lane.settled()
+    this.#saveMarks()
+    await this.#options.store.flushed()
+  }
+
+  /** Stops looking; what was sent so far is still appended. */
+  async close(): Promise<void> {
+    await this.#watch?.close()
+    await this.projected()
+    await this.#lane.act(() => this.#saveMarks())
+    await this.#lane.close()
+    await this.#marking
+    for (const file of this.#files.values()) file.close()
+  }
+
+  async #look(file: string | null): Promise<void> {
+    const one = file === null ? undefined : this.#files.get(file)
+    if (one) {
+      await this.#scan(one)
+      return
+    }
+    mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    this.#lookForStrangers()
+    for (const each of this.#files.values()) {
+      await this.#scan(each)
+      each.rotate()
+    }
+  }
+
+  async #scan(file: InboxFile): Promise<void> {
+    try {
+      await file.scan()
+    } catch (error) {
+      if (errnoOf(error) === undefined) throw error
+      this.#trouble(file.path, error)
+    }
+    if (file.hasOutgoing) this.#sendSoon()
+    this.#markSoon()
+  }
+
+  #sendSoon(): void {
+    this.#sending ??= this.#send()
+  }
+
+  async #send(): Promise<void> {
+    // What is sent in one turn of the event loop goes out together.
+    await Promise.resolve()
+    while (!this.#lane.isOver && [...this.#files.values()].some(file => file.hasOutgoing)) {
+      let againMs = 0
+      await this.#lane.act(async () => {
+        await this.#options.store.flushed()
+        for (const file of this.#files.values()) againMs = Math.max(againMs, await this.#append(file))
+      })
+      if (againMs > 0) await this.#lane.wait(againMs)
+    }
+    this.#sending = undefined
+    this.#markSoon()
+  }
+
+  async #append(file: InboxFile): Promise<number> {
+    try {
+      const { againMs, scan } = file.append()
+      if (scan) await file.scan()
+      return againMs
+    } catch (error) {
+      if (errnoOf(error) === undefined) throw error
+      this.#trouble(file.path, error)
+      return retryMs
+    }
+  }
+
+  #markSoon(): void {
+    this.#marking ??= this.#lane.wait(markMs).then(() => {
+      this.#marking = undefined
+      if (!this.#lane.isOver) return this.#lane.act(() => this.#saveMarks())
+    })
+  }
+
+  #saveMarks(): void {
+    for (const file of this.#files.values()) file.saveMark()
+  }
+
+  /** Inboxes of nobody: what is written there reaches nobody, and that is told once. */
+  #lookForStrangers(): void {
+    const { names, onProblem, onMended } = this.#options
+    const found = new Set(readdirSync(this.#dir).filter(file => file.endsWith(suffix) && !this.#files.has(file)))
+    for (const file of this.#standing.keys())
+      if (!found.has(file)) {
+        this.#standing.delete(file)
+        onMended?.(`${label}/${file}`)
+      }
+    for (const file of found) {
+      if (this.#standing.has(file)) continue
+      const near = nearest(file.slice(0, -suffix.length), names)
+      const problem: Problem = {
+        kind: 'inbox',
+        file: `${label}/${file}`,
+        reason: `nobody has this inbox: ${near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`}`,
+        standing: true,
+        known: false,
+      }
+      this.#standing.set(file, problem)
+      onProblem(problem)
+    }
+  }
+
+  #dead(letter: { at: string; file: string; offset: number; reason: string; line: string }): void {
+    if (!this.#letters.add(letter)) return
+    const reason = `at byte ${letter.offset}: ${letter.reason}`
+    this.#options.onProblem({ kind: 'letter', file: letter.file, reason, standing: false, known: false })
+  }
+
+  #trouble(file: string, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error)
+    this.#options.onProblem({ kind: 'io', file, reason, standing: false, known: false })
+  }
+}
