@@ -13,7 +13,7 @@ export interface Cli {
   readonly clock: Clock
   readonly env: Env
   readonly cwd: string
-  /** What stood after `--`: words as they are, even where they begin with a dash. */
+  /** A text that yargs would not take as it is: what stood after `--`, or `-` for stdin. */
   readonly rest: readonly string[]
   /** The folder of the bundles: team.cjs and teammate.js. */
   readonly dist: string

@@ -11,8 +11,7 @@ import { version } from './version.ts'
  * 1 it failed, 2 wrong use, 3 no team root or bad config, 4 nobody by that name or id, 5 refused, 6 no daemon.
  */
 export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist: string }): Promise<void> => {
-  const end = all.indexOf('--')
-  const argv = end < 0 ? all : all.slice(0, end)
+  const { argv, rest } = split(all)
   const colours =
     process.stdout.isTTY === true &&
     !process.env.NO_COLOR &&
@@ -24,7 +23,7 @@ export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist:
     clock,
     env: process.env,
     cwd: process.cwd(),
-    rest: end < 0 ? [] : all.slice(end + 1),
+    rest,
     dist,
     interactive: process.stdin.isTTY === true && process.stdout.isTTY === true,
   }
@@ -76,8 +75,20 @@ const family: Readonly<Record<string, keyof typeof families>> = {
   land: 'merge',
 }
 
-/** Commands whose text may stand after `--`. */
+/** Commands whose text may stand after `--`, or be `-`. */
 const takesRest = new Set(['send', 'answer'])
+
+/**
+ * What yargs is given, and what it must not see: the words after `--`, and the `-` that stands for stdin in place of a text
+ * (of which yargs makes an empty word).
+ */
+const split = (all: readonly string[]): { argv: readonly string[]; rest: readonly string[] } => {
+  const end = all.indexOf('--')
+  if (end >= 0) return { argv: all.slice(0, end), rest: all.slice(end + 1) }
+  const dash = all.findIndex((arg, i) => arg === '-' && all[i - 1] !== '--file')
+  if (dash < 0 || !takesRest.has(all.find(arg => !arg.startsWith('-')) ?? '')) return { argv: all, rest: [] }
+  return { argv: all.toSpliced(dash, 1), rest: ['-'] }
+}
 
 /** Options that may stand in any number: everything else given twice is a slip. */
 const many = new Set(['after', 'needs', 'skill', 'tag', 'path', 'id'])
