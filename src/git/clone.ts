@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import {
   existsSync,
   lstatSync,
@@ -14,9 +13,9 @@ import {
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { basename, dirname, join, sep } from 'node:path'
+import { dirname, join, sep } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
-import { placeInside, readInside } from './inside.ts'
+import { halfMade, placeInside, readInside, removeHalfMade } from './inside.ts'
 import { type HubRepository, needRef } from './repository.ts'
 import { line, zParts } from './run.ts'
 import { hooksFolder } from './workspace.ts'
@@ -43,10 +42,7 @@ const alternates = '.git/objects/info/alternates'
 export const ensureClone = async (hub: HubRepository, name: string, dest: string): Promise<Result<CloneReport>> =>
   hub.inTurn(async () => {
     mkdirSync(dirname(dest), { recursive: true })
-    // Only one of these is made at a time, so whatever lies there is left from a crash.
-    for (const entry of readdirSync(dirname(dest)))
-      if (entry.startsWith(`.${basename(dest)}.`) && entry.endsWith('.new'))
-        rmSync(join(dirname(dest), entry), { recursive: true, force: true })
+    removeHalfMade(dest)
     const way = clearWay(hub, dest)
     if (!way.ok) return way
     const mended: string[] = []
@@ -92,7 +88,7 @@ const clearWay = (hub: HubRepository, dest: string): Result<'nothing' | 'clone'>
 const makeClone = async (hub: HubRepository, name: string, dest: string): Promise<Result<null>> => {
   const trunk = await needRef(hub.git, hub.trunkRef, `the trunk ${hub.trunkName}`)
   if (!trunk.ok) return trunk
-  const fresh = join(dirname(dest), `.${basename(dest)}.${randomBytes(4).toString('hex')}.new`)
+  const fresh = halfMade(dest)
   mkdirSync(fresh)
   const run = (args: readonly string[]) => hub.anywhere(args, { cwd: fresh })
   const init = await run(['init', '-q', '--template=', `--object-format=${hub.workspace.objectFormat}`, '.'])

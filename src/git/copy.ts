@@ -39,7 +39,7 @@ export const copyFiles = (workspace: string, clone: string, patterns: readonly s
   for (const given of patterns) {
     const pattern = given.replace(/^(\.\/)+/, '').replace(/\/+$/, '')
     const parts = pattern.split('/')
-    if (pattern === '' || pattern.startsWith('/') || parts.includes('..') || parts.includes('.git'))
+    if (parts.includes('') || parts.includes('..') || parts.includes('.git'))
       return fail(
         'config',
         `"${given}" (copy in config.json) is not a path inside the workspace`,

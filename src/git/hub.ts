@@ -1,14 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { LandReport } from '../protocol/rpc.ts'
 import { type BaseReport, fetchBase, refreshBase } from './base.ts'
 import { type CloneReport, ensureClone } from './clone.ts'
+import { type CopyReport, copyFiles } from './copy.ts'
+import { halfMade, removeHalfMade } from './inside.ts'
 import { land } from './land.ts'
 import { changedFiles, checkout, diff, merge, mergeOf, type Preview, preview, showMerge } from './merge.ts'
 import { countCommits, type HubRepository, makeTurns, needRef, readRef, refs } from './repository.ts'
-import { bindGit, type Environment, type Git } from './run.ts'
+import { bindGit, type Environment, type Git, line } from './run.ts'
 import { type Fetched, fetchBranch, fetchRescue } from './transfer.ts'
 import { inspectWorkspace, type Workspace } from './workspace.ts'
 
@@ -32,6 +34,8 @@ export interface Hub {
   /** Looks at the base in the workspace and brings it into the trunk; on a conflict nothing moves. */
   refreshBase(): Promise<Result<BaseReport>>
   ensureClone(name: string, dest: string): Promise<Result<CloneReport>>
+  /** Copies what `patterns`, relative to the workspace, name to the same place in a clone. */
+  copy(dest: string, patterns: readonly string[]): Result<CopyReport>
   fetchBranch(clone: string, branch: string): Promise<Result<Fetched>>
   fetchRescue(clone: string, name: string): Promise<Result<string[]>>
   branchHead(branch: string): Promise<Result<string | null>>
@@ -65,13 +69,15 @@ export interface HubOptions {
  */
 export const openHub = async (options: HubOptions): Promise<Result<Hub>> => {
   const env = options.env ?? {}
+  const dir = options.hubDir
   const anywhere = bindGit({ env, signal: options.signal })
-  const workspace = await inspectWorkspace(anywhere, options.workspace, options.base)
+  const git = bindGit({ env, signal: options.signal, gitDir: dir })
+  const made = !existsSync(dir)
+  const base = options.base ?? (made ? undefined : await recordedBase(git))
+  const workspace = await inspectWorkspace(anywhere, options.workspace, base)
   if (!workspace.ok) return workspace
   const named = await checkTrunkName(anywhere, workspace.value, options.trunk)
   if (!named.ok) return named
-  const dir = options.hubDir
-  const git = bindGit({ env, signal: options.signal, gitDir: dir })
   const hub: HubRepository = {
     dir,
     git,
@@ -83,10 +89,7 @@ export const openHub = async (options: HubOptions): Promise<Result<Hub>> => {
     inTurn: makeTurns(),
   }
   mkdirSync(dirname(dir), { recursive: true })
-  for (const entry of readdirSync(dirname(dir)))
-    if (entry.startsWith(`.${basename(dir)}.`) && entry.endsWith('.new'))
-      rmSync(join(dirname(dir), entry), { recursive: true, force: true })
-  const made = !existsSync(dir)
+  removeHalfMade(dir)
   const mended: string[] = []
   if (made) {
     const built = await buildHub(hub)
@@ -95,8 +98,16 @@ export const openHub = async (options: HubOptions): Promise<Result<Hub>> => {
     const checked = await checkHub(hub)
     if (!checked.ok) return checked
     mended.push(...checked.value)
+    const recorded = await git(['config', 'team.base', workspace.value.baseRef])
+    if (!recorded.ok) return recorded
   }
   return ok(assemble(hub, made, mended))
+}
+
+/** The branch that the hub was made from or last told: checking out another one in the workspace changes no base. */
+const recordedBase = async (git: Git): Promise<string | undefined> => {
+  const told = await git(['config', '--get', 'team.base'], { codes: [0, 1, 128] })
+  return told.ok && told.value.code === 0 ? line(told.value) : undefined
 }
 
 const assemble = (hub: HubRepository, made: boolean, mended: readonly string[]): Hub => {
@@ -116,6 +127,10 @@ const assemble = (hub: HubRepository, made: boolean, mended: readonly string[]):
     baseHead: () => must(refs.base),
     refreshBase: () => hub.inTurn(() => refreshBase(hub)),
     ensureClone: (name, dest) => ensureClone(hub, name, dest),
+    copy: (dest, patterns) => {
+      const { top, prefix } = hub.workspace
+      return copyFiles(top, dest, prefix === '' ? patterns : patterns.map(pattern => `${prefix}/${pattern}`))
+    },
     fetchBranch: (clone, branch) => fetchBranch(hub, clone, branch),
     fetchRescue: (clone, name) => fetchRescue(hub, clone, name),
     branchHead: branch => readRef(hub.git, refs.branch(branch)),
@@ -148,7 +163,7 @@ const checkTrunkName = async (git: Git, workspace: Workspace, trunk: string): Pr
 }
 
 const buildHub = async (hub: HubRepository): Promise<Result<null>> => {
-  const fresh = join(dirname(hub.dir), `.${basename(hub.dir)}.${randomBytes(4).toString('hex')}.new`)
+  const fresh = halfMade(hub.dir)
   mkdirSync(fresh, { mode: 0o700 })
   const git: Git = (args, more) => hub.git(args, { gitDir: fresh, ...more })
   const settings = {
@@ -158,6 +173,7 @@ const buildHub = async (hub: HubRepository): Promise<Result<null>> => {
     'core.fsync': 'committed',
     'core.fsyncMethod': 'batch',
     'core.logAllRefUpdates': 'always',
+    'team.base': hub.workspace.baseRef,
   }
   const steps = async (): Promise<Result<null>> => {
     const { objectFormat } = hub.workspace

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { chmodSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
 
 /**
@@ -53,4 +53,15 @@ export const readInside = (top: string, rel: string): string | null => {
     if (stat === undefined || !(i === parts.length - 1 ? stat.isFile() : stat.isDirectory())) return null
   }
   return readFileSync(at, 'utf8')
+}
+
+/** A name beside `path` for a folder that is built there and renamed to it when it is whole. */
+export const halfMade = (path: string): string =>
+  join(dirname(path), `.${basename(path)}.${randomBytes(4).toString('hex')}.new`)
+
+/** Clears away what a crash left of building `path`. A git of the dead process may still be writing there, hence the retries. */
+export const removeHalfMade = (path: string): void => {
+  for (const entry of readdirSync(dirname(path)))
+    if (entry.startsWith(`.${basename(path)}.`) && entry.endsWith('.new'))
+      rmSync(join(dirname(path), entry), { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
 }

@@ -253,6 +253,17 @@ describe('copy', () => {
     expect(readFileSync(join(home(), '.env'), 'utf8')).toBe('KEY=own\n')
   })
 
+  test('E13 patterns of a workspace below the repository’s top land at the same place', async () => {
+    repo.commit('Sub', { 'sub/b.txt': 'b\n' })
+    repo.write({ 'sub/.env': 'K=1\n' })
+    const hub = unwrap(
+      await openHub({ workspace: join(repo.dir, 'sub'), hubDir: join(folder.dir, 's/hub.git'), trunk: 'team/trunk' }),
+    )
+    unwrap(await hub.ensureClone('alice', home()))
+    expect(unwrap(hub.copy(home(), ['.env'])).copied).toEqual(['sub/.env'])
+    expect(hub.copy(home(), ['/etc/passwd'])).toMatchObject({ ok: false, fault: { code: 'config' } })
+  })
+
   test('a pattern that leaves the workspace or names the git folder is refused', () => {
     for (const pattern of ['../x', '/etc/passwd', 'a/../../x', '.git/config', ''])
       expect(copyFiles(repo.dir, home(), [pattern])).toMatchObject({ ok: false, fault: { code: 'config' } })

@@ -63,6 +63,20 @@ describe('making the hub', () => {
     expect(await again.trunk()).toBe(await first.trunk())
   })
 
+  test('E03 the base is remembered: another branch checked out at the next start changes none, the configuration does', async () => {
+    const repo = initRepo(join(folder.dir, 'ws'))
+    unwrap(await open(repo.dir))
+    repo.git('switch', '-q', '-c', 'side')
+    repo.commit('Aside', { 'side.txt': 's\n' })
+    const hub = unwrap(await open(repo.dir))
+    expect(hub.baseName).toBe('main')
+    expect(unwrap(await hub.refreshBase())).toMatchObject({ moved: false, how: 'none' })
+    repo.git('checkout', '-q', '--detach')
+    expect(unwrap(await open(repo.dir)).baseName).toBe('main')
+    expect(unwrap(await open(repo.dir, { base: 'side' })).baseName).toBe('side')
+    expect(unwrap(await open(repo.dir)).baseName).toBe('side')
+  })
+
   test('its objects are its own: no alternates, no hard links, and the workspace is untouched', async () => {
     const repo = initRepo(join(folder.dir, 'ws'))
     repo.git('gc', '-q')
