@@ -76,9 +76,12 @@ const main = async (): Promise<void> => {
   const gate = sharedGate(config.baseURL ?? model.label, clock)
   const { call, answer, close } = portCall(post)
 
+  const warned = new Set<string>()
   const prefix = (): string => {
     const { skills, warnings } = loadSkills(join(root, 'team'), name)
-    for (const text of warnings) post({ t: 'event', event: 'config.warning', info: { name, text } })
+    for (const text of warnings)
+      if (!warned.has(text)) post({ t: 'event', event: 'config.warning', info: { name, text } })
+    for (const text of warnings) warned.add(text)
     return buildPrefix({
       name,
       role: member.role,

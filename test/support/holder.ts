@@ -1,0 +1,120 @@
+import { fail, ok } from '../../src/lib/result.ts'
+import type { Member } from '../../src/protocol/config.ts'
+import type { Message, Stored } from '../../src/protocol/message.ts'
+import { decide, type Request } from '../../src/protocol/request.ts'
+import type { Call, InboxItem } from '../../src/protocol/rpc.ts'
+import type { AssignedTask } from '../../src/protocol/thread.ts'
+
+export const at = '2026-01-01T00:00:00.000Z'
+
+/** The holder's side of what a life asks, in a few lines. */
+export class Holder {
+  readonly asked: [string, unknown][] = []
+  readonly inbox: InboxItem[] = []
+  readonly requests = new Map<string, Request>()
+  cursor = 0
+  /** Status and owner of the task that is asked about; null: unknown. */
+  task: { id: string; status: string; owner: string | null; claimed: unknown } | null = null
+
+  mail(content: string, more: Partial<Message> = {}, origin: Stored['origin'] = 'daemon'): void {
+    const index = this.inbox.length + 1
+    const message: Message = {
+      id: `msg_${index}`,
+      from: 'bob',
+      to: 'alice',
+      timestamp: at,
+      type: 'info',
+      content,
+      ...more,
+    }
+    this.inbox.push({ index, stored: { message, origin }, receipt: 'stored', turn: null })
+  }
+  shutdown(): string {
+    const id = `req_${this.requests.size + 1}`
+    this.requests.set(id, {
+      id,
+      from: 'human',
+      to: 'alice',
+      status: 'pending',
+      outcome: null,
+      title: 'shut down, alice',
+      body: 'please',
+      bodyHash: 'h',
+      createdAt: at,
+      deadline: null,
+      history: [],
+      decidedBy: null,
+      decidedAt: null,
+      reason: null,
+      effect: null,
+      successor: null,
+      type: 'shutdown_request',
+      data: { teammate: 'alice', graceMs: 1000 },
+    })
+    this.mail('shut down, alice\nplease', { id: `msg_${id}`, type: 'request', from: 'supervisor', requestId: id })
+    return id
+  }
+  readonly call: Call = (async (method: string, params: Record<string, unknown>) => {
+    this.asked.push([method, params])
+    switch (method) {
+      case 'inbox.read':
+        return ok({
+          items: this.inbox.filter(item => item.index > Number(params.after)),
+          cursor: this.cursor,
+          last: this.inbox.length,
+        })
+      case 'inbox.ack':
+        this.cursor = Math.max(this.cursor, Number(params.upTo))
+        return ok({ cursor: this.cursor })
+      case 'request.get': {
+        const request = this.requests.get(String(params.id))
+        return request ? ok({ request }) : fail('unknown', 'no such request')
+      }
+      case 'request.decide': {
+        const request = this.requests.get(String(params.id))
+        if (!request || request.outcome !== null) return fail('refused', 'already decided')
+        const decided = decide(request, 'alice', params.decision as 'approve', String(params.reason ?? ''), at)
+        this.requests.set(request.id, decided)
+        return ok({ request: decided, note: '' })
+      }
+      case 'task.get':
+        return this.task ? ok({ task: this.task, requests: [] }) : fail('unknown', 'no such task')
+      case 'task.complete':
+        return ok({ task: { claimed: { summary: params.summary } }, note: 'ok' })
+      case 'task.fail':
+        return ok({ task: { error: params.reason } })
+      default:
+        return fail('internal', `not in this test: ${method}`)
+    }
+  }) as Call
+  asks(method: string): unknown[] {
+    return this.asked.flatMap(([name, params]) => (name === method ? [params] : []))
+  }
+}
+
+export const member: Member = {
+  name: 'alice',
+  role: 'tester',
+  skills: [],
+  systemPrompt: '',
+  model: { name: 'm' },
+  tools: null,
+  permissions: { allow: [], ask: [], deny: [] },
+  autoClaim: true,
+  lead: false,
+  can: ['write'],
+}
+export const task = (id: string, more: Partial<AssignedTask> = {}): AssignedTask => ({
+  id,
+  title: `Task ${id}`,
+  description: 'do it',
+  attempt: 1,
+  error: null,
+  verify: [],
+  paths: [],
+  branch: null,
+  start: null,
+  resume: null,
+  mergeTrunk: null,
+  ...more,
+})
