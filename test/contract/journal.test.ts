@@ -169,8 +169,10 @@ describe('snapshots', () => {
 
   test('a long run goes over to new files under the same holder, and old ones are deleted oldest first', async () => {
     const holder = await begin({ limits })
+    writeFileSync(join(journal, '.epoch-1-dead'), 'left by a contender that was killed')
     for (let n = 1; n <= 300; n++) await mark(holder.store, String(n)).durable
     expect(holder.hello.epoch).toBeGreaterThan(5)
+    expect(readdirSync(journal)).not.toContain('.epoch-1-dead')
     await holder.release()
     const kept = epochFiles()
     expect(kept).not.toContain('00000001.jsonl')

@@ -36,6 +36,14 @@ const digits = (epoch: number): string => String(epoch).padStart(8, '0')
 export const epochPath = (folder: string, epoch: number): string => join(folder, `${digits(epoch)}.jsonl`)
 export const snapshotPath = (folder: string, epoch: number): string => join(folder, `snapshot-${digits(epoch)}.json`)
 
+/** Where an epoch file is written before it gets its name. */
+export const draftPath = (folder: string, epoch: number, tag: string): string => join(folder, `.epoch-${epoch}-${tag}`)
+/** The epoch that a file name is a draft of, or null. */
+export const draftOf = (name: string): number | null => {
+  const digits = /^\.epoch-(\d+)-/.exec(name)?.[1]
+  return digits === undefined ? null : Number(digits)
+}
+
 /** Numbers of the epoch files and of the snapshots in `folder`, ascending; none where there is no folder. */
 export const listJournal = (folder: string): { epochs: number[]; snapshots: number[] } => {
   let names: string[]

@@ -7,18 +7,18 @@ import {
   fstatSync,
   linkSync,
   openSync,
+  rmSync,
   statSync,
-  unlinkSync,
   writeSync,
 } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import { errnoOf, splitLines, syncFolder } from '../../lib/files.ts'
 import { asFault, type Fault, FaultError } from '../../lib/result.ts'
 import { JournalEntry } from '../../protocol/event.ts'
 import type { Journal } from '../state.ts'
-import { epochPath, type Header } from './epochs.ts'
+import { draftPath, epochPath, type Header } from './epochs.ts'
 import type { Segment } from './replay.ts'
 
 const sync = promisify(fdatasync)
@@ -34,19 +34,21 @@ const writeAll = (fd: number, bytes: Buffer): void => {
  */
 export const beginEpoch = (folder: string, header: Header): { fd: number; bytes: number } | null => {
   const line = Buffer.from(`${JSON.stringify(header)}\n`)
-  const draft = join(folder, `.epoch-${header.epoch}-${randomBytes(6).toString('hex')}`)
+  const draft = draftPath(folder, header.epoch, randomBytes(6).toString('hex'))
   const fd = openSync(draft, 'ax', 0o600)
   try {
     writeAll(fd, line)
     fdatasyncSync(fd)
     linkSync(draft, epochPath(folder, header.epoch))
   } catch (error) {
-    unlinkSync(draft)
+    rmSync(draft, { force: true })
     close(fd)
-    if (errnoOf(error) === 'EEXIST') return null
+    // ENOENT: the epoch was begun by another one, whose holder cleared the draft away.
+    const code = errnoOf(error)
+    if (code === 'EEXIST' || code === 'ENOENT') return null
     throw error
   }
-  unlinkSync(draft)
+  rmSync(draft, { force: true })
   syncFolder(folder)
   return { fd, bytes: line.length }
 }
