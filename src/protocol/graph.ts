@@ -85,26 +85,28 @@ export class Graph {
   }
 
   /**
-   * The cycle that would close if `id` had the edges `dependsOn` (as ids, from `id` round to `id`), or null.
-   * `extra` holds edges of tasks not taken in yet (the other tasks of one drop).
+   * A cycle that would stand if the tasks in `edges` (new ones, or known ones with changed edges) depended on what it says, as
+   * ids from one round to the same; null when there would be none. Each edge is walked once.
    */
-  cycle(
-    id: string,
-    dependsOn: readonly string[],
-    extra: ReadonlyMap<string, readonly string[]> = new Map(),
-  ): string[] | null {
-    const seen = new Set<string>()
-    const edges = (at: string): readonly string[] =>
-      at === id ? dependsOn : (extra.get(at) ?? this.#tasks.get(at)?.dependsOn ?? [])
-    // Depth first with an explicit stack: a chain of ten thousand tasks must not overflow.
-    const path: { id: string; next: number }[] = [{ id, next: 0 }]
-    for (let top = path.at(-1); top; top = path.at(-1)) {
-      const to = edges(top.id)[top.next++]
-      if (to === undefined) path.pop()
-      else if (to === id) return [...path.map(step => step.id), id]
-      else if (!seen.has(to)) {
-        seen.add(to)
-        path.push({ id: to, next: 0 })
+  cycle(edges: ReadonlyMap<string, readonly string[]>): string[] | null {
+    const of = (id: string): readonly string[] => edges.get(id) ?? this.#tasks.get(id)?.dependsOn ?? []
+    const left = new Set<string>()
+    for (const start of edges.keys()) {
+      if (left.has(start)) continue
+      // Depth first with a stack of its own: a chain of ten thousand tasks must not overflow the thread's.
+      const path: { id: string; next: number }[] = [{ id: start, next: 0 }]
+      const on = new Set([start])
+      for (let top = path.at(-1); top; top = path.at(-1)) {
+        const to = of(top.id)[top.next++]
+        if (to === undefined) {
+          path.pop()
+          on.delete(top.id)
+          left.add(top.id)
+        } else if (on.has(to)) return [...path.slice(path.findIndex(step => step.id === to)).map(step => step.id), to]
+        else if (!left.has(to)) {
+          path.push({ id: to, next: 0 })
+          on.add(to)
+        }
       }
     }
     return null

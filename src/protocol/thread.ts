@@ -79,4 +79,6 @@ export interface ThreadData {
   readonly dataPaths: readonly string[]
   readonly teammates: readonly { name: string; role: string }[]
   readonly lead: string
+  /** Values to redact from whatever a command prints. */
+  readonly secrets: readonly string[]
 }

@@ -133,6 +133,20 @@ export class Threads {
     return life.bye === null ? 'forced' : 'bye'
   }
 
+  /**
+   * Waits for a thread that said it is ending (it approved its shutdown): it finishes what it is doing and says goodbye; after
+   * `graceMs` it is ended by force. Resolves when the thread is gone.
+   */
+  async leave(name: string, reason: string, graceMs: number): Promise<'bye' | 'forced'> {
+    const mate = this.#mates.get(name)
+    if (!mate) throw new Error(`${name} was never started`)
+    const life = this.#leave(mate, reason)
+    if (!life) return 'bye'
+    this.#killAfter(graceMs, life, 'it did not end in time')
+    await life.thread.ended
+    return life.bye === null ? 'forced' : 'bye'
+  }
+
   /** Lets a stopped or failed teammate start again with a clean count, and one whose restart is due start now. */
   restart(name: string): Result<void> {
     const mate = this.#mates.get(name)

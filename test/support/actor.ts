@@ -11,5 +11,5 @@ export const actor = (name: string, acts: string[], extra: object = {}): ThreadD
   sandbox: { mode: 'off', kind: 'none', detail: '', remedy: null },
   dataPaths: [],
   teammates: [],
-  lead: 'human',
+  lead: 'human', secrets: [],
 })

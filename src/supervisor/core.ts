@@ -1,0 +1,73 @@
+import { join } from 'node:path'
+import type { Hub } from '../git/hub.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Config, Member } from '../protocol/config.ts'
+import type { Task } from '../protocol/task.ts'
+import type { Store } from '../store/store.ts'
+import { Mail } from './mail.ts'
+import { Requests } from './requests.ts'
+import { Tasks } from './tasks.ts'
+
+/** What a holder of either kind works on: the store, and the acts on it. Threads and folders come on top in the daemon. */
+export interface Core {
+  readonly store: Store
+  readonly root: string
+  readonly workspace: string
+  readonly mode: 'git' | 'dir'
+  readonly config: Config
+  readonly members: readonly Member[]
+  readonly clock: Clock
+  readonly tasks: Tasks
+  readonly mail: Mail
+  readonly requests: Requests
+  readonly hub: Hub | null
+}
+
+export interface CoreOptions {
+  readonly store: Store
+  readonly root: string
+  readonly workspace: string
+  readonly mode: 'git' | 'dir'
+  readonly config: Config
+  readonly members: readonly Member[]
+  readonly clock: Clock
+  readonly hub: Hub | null
+}
+
+/** Puts the acts on a store. `away` says why a teammate cannot take mail now (null: it can). */
+export const makeCore = (o: CoreOptions, away: (name: string) => string | null): Core => {
+  const { store, clock, config, members } = o
+  const mail = new Mail({
+    store,
+    clock,
+    names: members.map(member => member.name),
+    lead: config.lead,
+    maxBytes: config.limits.messageBytes,
+    away: name => {
+      const standing = store.teammates.get(name)?.value
+      if (standing && standing.standing !== 'live')
+        return `${name} is ${standing.standing}: it is read after team restart ${name}`
+      return members.some(member => member.name === name) ? away(name) : null
+    },
+  })
+  return { ...o, mail, tasks: new Tasks(store, clock), requests: new Requests(store, clock, mail) }
+}
+
+/** Who decides a merge of this task's work: as `approvals` says, but never its owner. */
+export const mergeDecider = (core: Core, owner: string): string => {
+  const said = core.config.approvals.merge_request
+  if (said === 'auto') return 'supervisor'
+  const name = said === 'lead' ? (core.config.lead ?? 'human') : said
+  return name === owner || !core.members.some(member => member.name === name) ? 'human' : name
+}
+
+/** The commands that must pass before the task's work counts. */
+export const verifyCommands = (core: Core, task: Task): string[] =>
+  [core.config.verify, task.verify].filter(
+    (command): command is string => typeof command === 'string' && command.trim() !== '',
+  )
+
+export const clonePath = (core: { root: string }, name: string): string => join(core.root, 'team', name, 'repo')
+
+/** The inbox of whoever leads: the lead, else the human. */
+export const leadInbox = (core: Core): string => core.config.lead ?? 'user'

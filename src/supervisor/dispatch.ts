@@ -1,0 +1,223 @@
+import { unwrap } from '../lib/result.ts'
+import type { Task } from '../protocol/task.ts'
+import type { AssignedTask } from '../protocol/thread.ts'
+import { type Core, verifyCommands } from './core.ts'
+import { match, overlaps, type Pair, ReadyList, writes } from './schedule.ts'
+
+/**
+ * Gives ready tasks to idle teammates. A claim is one compare-and-set of the task's record; the teammate hears of it only
+ * when that is durable. What is given out follows from the records and from who is idle, so it may be asked at any time.
+ */
+export class Dispatch {
+  readonly #core: Core
+  readonly #send: (name: string, task: AssignedTask) => void
+  readonly #alive: (name: string) => boolean
+  readonly #problem: (key: string, text: string | null) => void
+  readonly #ready = new ReadyList()
+  /** Idle, in the order in which they became so. */
+  readonly #idle = new Set<string>()
+  /** Tasks in hand that their owner's thread has been told of. */
+  readonly #told = new Map<string, string>()
+  /** Writers at work in dir mode, with what they may touch. */
+  readonly #writers = new Map<string, readonly string[]>()
+  #paused = false
+  #due = false
+  #giving = 0
+
+  constructor(o: {
+    core: Core
+    send: (name: string, task: AssignedTask) => void
+    /** Can this teammate still take up its own work? */
+    alive: (name: string) => boolean
+    onProblem: (key: string, text: string | null) => void
+  }) {
+    this.#core = o.core
+    this.#send = o.send
+    this.#alive = o.alive
+    this.#problem = o.onProblem
+    for (const [, { value }] of o.core.store.tasks.list()) this.#follow(value)
+    o.core.store.tasks.watch((_id, { value }) => {
+      this.#follow(value)
+      this.kick()
+    })
+  }
+
+  /** Something is being given out right now. */
+  get busy(): boolean {
+    return this.#giving > 0 || this.#due
+  }
+
+  /** Nothing is given out until `resume`. */
+  pause(): void {
+    this.#paused = true
+  }
+
+  resume(): void {
+    this.#paused = false
+    this.kick()
+  }
+
+  /** The thread of `name` can take a task now. One that it has in hand already, from before a restart, is told again. */
+  idle(name: string): void {
+    if (!this.#idle.has(name)) this.#idle.add(name)
+    this.kick()
+  }
+
+  busyNow(name: string): void {
+    this.#idle.delete(name)
+  }
+
+  /** The thread of `name` is gone: what it was told is to be told to the next. */
+  gone(name: string): void {
+    this.#idle.delete(name)
+    this.#told.delete(name)
+  }
+
+  /** Looks, once the current turn of the event loop has settled, for what can be given out. */
+  kick(): void {
+    if (this.#due) return
+    this.#due = true
+    queueMicrotask(() => {
+      this.#due = false
+      this.#run()
+    })
+  }
+
+  /** Is there a ready task that an idle teammate could be given, were it not paused? */
+  canGive(): boolean {
+    return this.#pairs().length > 0
+  }
+
+  #run(): void {
+    if (this.#paused) return
+    for (const name of [...this.#idle]) {
+      const held = this.#core.tasks.inHand(name)?.value
+      if (held && this.#told.get(name) !== held.id) this.#give(name, held.id, Promise.resolve())
+    }
+    for (const { task, member } of this.#pairs()) {
+      const started = this.#core.tasks.move(
+        task.id,
+        'supervisor',
+        { move: 'start', owner: member.name, branch: this.#core.hub ? `team/task-${task.id}` : null },
+        { owner: member.name },
+      )
+      if (started.ok) this.#give(member.name, task.id, started.value.durable)
+    }
+  }
+
+  #pairs(): Pair[] {
+    const { tasks, members, mode } = this.#core
+    if (this.#idle.size === 0 || this.#ready.size === 0) return []
+    const order = [...this.#idle]
+    const free = members
+      .filter(member => this.#idle.has(member.name) && !tasks.inHand(member.name))
+      .sort((a, b) => order.indexOf(a.name) - order.indexOf(b.name))
+    if (free.length === 0) return []
+    const mayStart = (task: Task, picked: readonly Pair[]): boolean => {
+      if (mode !== 'dir' || !writes(task)) return true
+      for (const paths of this.#writers.values()) if (overlaps(paths, task.paths)) return false
+      return !picked.some(pair => writes(pair.task) && overlaps(pair.task.paths, task.paths))
+    }
+    return match(this.#readyTasks(), free, this.#alive, mayStart)
+  }
+
+  *#readyTasks(): IterableIterator<Task> {
+    for (const id of this.#ready) {
+      const task = this.#core.tasks.graph.get(id)
+      if (task) yield task
+    }
+  }
+
+  #give(name: string, id: string, durable: Promise<void>): void {
+    this.#idle.delete(name)
+    this.#told.set(name, id)
+    this.#giving++
+    this.#prepare(name, id, durable)
+      .then(
+        task => {
+          if (task && this.#core.tasks.inHand(name)?.value.id === id) this.#send(name, task)
+          else if (this.#told.get(name) === id) {
+            this.#told.delete(name)
+            this.idle(name)
+          }
+        },
+        error => {
+          this.#told.delete(name)
+          this.#problem(
+            `give/${id}`,
+            `task ${id} could not be given to ${name}: ${error instanceof Error ? error.message : String(error)}`,
+          )
+          this.#core.tasks.move(id, 'supervisor', {
+            move: 'fail',
+            reason: `it could not be prepared: ${error instanceof Error ? error.message : String(error)}`,
+          })
+          this.idle(name)
+        },
+      )
+      .finally(() => {
+        this.#giving--
+      })
+  }
+
+  /** What the thread is told; null when the task left its hands meanwhile. */
+  async #prepare(name: string, id: string, durable: Promise<void>): Promise<AssignedTask | null> {
+    const { hub, tasks } = this.#core
+    await durable
+    let start: string | null = null
+    let resume: string | null = null
+    if (hub) {
+      await this.#refreshBase()
+      start = await hub.trunk()
+      const branch = tasks.get(id)?.value.branch
+      resume = branch ? unwrap(await hub.branchHead(branch)) : null
+    }
+    const task = tasks.inHand(name)?.value
+    if (task?.id !== id) return null
+    return {
+      id,
+      title: task.title,
+      description: task.description,
+      attempt: task.attempts,
+      error: task.error,
+      verify: verifyCommands(this.#core, task),
+      paths: task.paths,
+      branch: task.branch,
+      start,
+      resume,
+      mergeTrunk: null,
+    }
+  }
+
+  /** A base that moved is brought into the trunk before work starts on it. A conflict there is the human's. */
+  async #refreshBase(): Promise<void> {
+    const { hub, store } = this.#core
+    if (!hub) return
+    const moved = await hub.refreshBase()
+    if (!moved.ok) return this.#problem('base', `the base branch could not be read: ${moved.fault.message}`)
+    if (moved.value.how === 'conflict')
+      return this.#problem(
+        'base',
+        `the base ${hub.baseName} moved to ${moved.value.to.slice(0, 12)} and conflicts with the trunk in ${(moved.value.files ?? []).join(', ')}: land or settle it by hand`,
+      )
+    this.#problem('base', null)
+    if (moved.value.moved) store.note({ event: 'base.moved', by: 'supervisor', info: { ...moved.value } })
+  }
+
+  #follow(task: Task): void {
+    this.#ready.see(task.id)
+    if (this.#core.tasks.graph.isReady(task.id)) this.#ready.add(task)
+    else this.#ready.remove(task.id)
+    for (const id of this.#core.tasks.graph.dependants(task.id)) {
+      const other = this.#core.tasks.graph.get(id)
+      if (!other) continue
+      const ready = this.#core.tasks.graph.isReady(id)
+      if (ready && !this.#ready.has(id)) this.#ready.add(other)
+      if (!ready) this.#ready.remove(id)
+    }
+    if (task.status === 'in_progress' && writes(task)) this.#writers.set(task.id, task.paths)
+    else this.#writers.delete(task.id)
+    // What is told no longer holds once the task left the hands it was in.
+    for (const [name, id] of this.#told)
+      if (id === task.id && this.#core.tasks.inHand(name)?.value.id !== id) this.#told.delete(name)
+  }
+}

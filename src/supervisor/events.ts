@@ -1,0 +1,56 @@
+import { ok, type Result } from '../lib/result.ts'
+import type { JournalEntry } from '../protocol/event.ts'
+import type { Store } from '../store/store.ts'
+
+/** Where entries go as they happen, until the signal aborts. */
+export interface Stream {
+  readonly entry: (entry: JournalEntry) => void
+  readonly signal: AbortSignal
+}
+
+/**
+ * The last `limit` journal entries after `after`, of one teammate where `name` is given. With a stream they go
+ * there, and so do those that become durable later, each once and in order; the answer comes when the stream is aborted.
+ */
+export const readEvents = async (
+  store: Store,
+  o: { after: number; limit: number; name: string | undefined; stream: Stream | undefined },
+): Promise<Result<{ entries: JournalEntry[]; last: number }>> => {
+  const { stream } = o
+  const wanted = (entry: JournalEntry) => o.name === undefined || concerns(entry, o.name)
+  const ahead: JournalEntry[] = []
+  let pass = (entry: JournalEntry): void => void ahead.push(entry)
+  const stop = stream ? store.onEntry(entry => pass(entry)) : undefined
+  const entries: JournalEntry[] = []
+  let last = o.after
+  for await (const entry of store.entries(o.after)) {
+    last = entry.seq
+    if (wanted(entry)) entries.push(entry)
+    if (entries.length > o.limit) entries.shift()
+  }
+  if (!stream) return ok({ entries, last })
+  // The past, then what became durable while it was read, then whatever comes.
+  for (const entry of entries) stream.entry(entry)
+  const give = (entry: JournalEntry) => {
+    if (entry.seq > last && wanted(entry)) stream.entry(entry)
+  }
+  for (const entry of ahead) give(entry)
+  pass = give
+  await aborted(stream.signal)
+  stop?.()
+  return ok({ entries: [], last })
+}
+
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise(resolve => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+
+/** Does the entry concern this teammate: as the one who acted, or named in it. */
+const concerns = (entry: JournalEntry, name: string): boolean =>
+  entry.by === name ||
+  entry.info?.to === name ||
+  entry.info?.name === name ||
+  entry.info?.inbox === name ||
+  entry.info?.owner === name

@@ -1,0 +1,117 @@
+import { createHash } from 'node:crypto'
+import { ok } from '../lib/result.ts'
+import type { Stored } from '../protocol/message.ts'
+import { InboxFolder } from '../store/files/inbox-folder.ts'
+import type { Problem } from '../store/files/problem.ts'
+import { RequestsFolder } from '../store/files/requests-folder.ts'
+import { TasksFolder } from '../store/files/tasks-folder.ts'
+import type { Core } from './core.ts'
+
+export interface FoldersOptions {
+  /** A foreign line of type `task`; told again after some crashes. */
+  readonly onTaskMessage: (stored: Stored) => void
+  /** A folder cannot go on: a bug, or the journal failed. */
+  readonly onFailure: (error: unknown) => void
+}
+
+/**
+ * The three folders that people read and write, tied to the acts on the core: what is dropped is added, what is edited by hand
+ * is checked and adopted, what is wrong stands in the status and is told the human once.
+ */
+export class Folders {
+  readonly #core: Core
+  readonly #tasks: TasksFolder
+  readonly #inboxes: InboxFolder
+  readonly #requests: RequestsFolder
+  readonly #standing = new Map<string, string>()
+  #unwatch: (() => void) | undefined
+
+  constructor(core: Core, o: FoldersOptions) {
+    this.#core = core
+    const { root, store, clock, config, tasks } = core
+    const common = {
+      root,
+      store,
+      clock,
+      limits: config.limits,
+      onProblem: (problem: Problem) => this.#report(problem),
+      onMended: (file: string) => void this.#standing.delete(file),
+      onFailure: o.onFailure,
+    }
+    this.#tasks = new TasksFolder({
+      ...common,
+      blockedBy: task => tasks.graph.blockedBy(task),
+      onDrop: async (drops, from) => {
+        const added = tasks.add(drops, { by: 'human', ...from })
+        if (!added.ok) return added
+        await added.value.durable
+        return ok(added.value.ids)
+      },
+      onEdit: async (id, edit) => {
+        const edited = tasks.edit(id, edit, 'human')
+        if (edited.ok) await edited.value.durable
+        return edited
+      },
+    })
+    this.#inboxes = new InboxFolder({ ...common, names: core.mail.inboxes, onTask: o.onTaskMessage })
+    this.#requests = new RequestsFolder(common)
+  }
+
+  /** Brings files and records in line, and watches from then on. */
+  async start(): Promise<void> {
+    const { tasks, store } = this.#core
+    // A dependency that moved changes what its dependants' files show as blockedBy, and nothing else of them.
+    this.#unwatch = store.tasks.watch((id, rec, old) => {
+      if ((old?.value.status === 'completed') !== (rec.value.status === 'completed'))
+        for (const other of tasks.graph.dependants(id)) this.#tasks.touch(other)
+    })
+    await this.#tasks.start()
+    await this.#inboxes.start()
+    await this.#requests.start()
+  }
+
+  /** Resolves when everything seen so far is taken in, and everything decided so far is in the files. */
+  async settled(): Promise<void> {
+    await this.#tasks.settled()
+    await this.#inboxes.settled()
+    await this.#requests.settled()
+  }
+
+  async close(): Promise<void> {
+    this.#unwatch?.()
+    await this.#tasks.close()
+    await this.#inboxes.close()
+    await this.#requests.close()
+  }
+
+  /** What stands wrong now, a line each. */
+  problems(): string[] {
+    return [
+      ...new Set([...this.#standing.values(), ...[...this.#tasks.problems(), ...this.#inboxes.problems()].map(line)]),
+    ]
+  }
+
+  archivedCount(): number {
+    return this.#tasks.archivedCount
+  }
+
+  #report(problem: Problem): void {
+    const { store, mail } = this.#core
+    if (problem.standing) this.#standing.set(problem.file, line(problem))
+    if (problem.known) return
+    const text = line(problem)
+    const event =
+      problem.kind === 'drop'
+        ? 'drop.refused'
+        : problem.kind === 'edit' || problem.kind === 'deleted' || problem.kind === 'request'
+          ? 'edit.refused'
+          : 'warning'
+    store.note({ event, by: 'supervisor', info: { file: problem.file, text } })
+    if (problem.kind === 'letter' || problem.kind === 'io') return
+    // The id derives from what is said and when the file was at fault, so that a crash in between says it once.
+    const id = `msg_${createHash('sha256').update(`${store.seq}\n${text}`).digest('hex').slice(0, 24)}`
+    mail.send({ from: 'supervisor', to: 'user', id, type: 'system', content: text.slice(0, 4000) })
+  }
+}
+
+const line = (problem: Problem): string => `${problem.file}: ${problem.reason}`

@@ -1,0 +1,342 @@
+import { fail, ok, type Result } from '../lib/result.ts'
+import { nearest } from '../lib/text.ts'
+import {
+  type Call,
+  type InboxItem,
+  isRpcMethod,
+  type RpcMethod,
+  type RpcParsed,
+  type RpcResults,
+  rpcMethods,
+  type Status,
+  type TaskShown,
+} from '../protocol/rpc.ts'
+import type { Task } from '../protocol/task.ts'
+import { type Core, clonePath, verifyCommands } from './core.ts'
+import { showDiff } from './diff.ts'
+import { readEvents, type Stream } from './events.ts'
+import { humanInbox, isUrgent } from './mail.ts'
+import { shown } from './shown.ts'
+
+/** What only a running daemon can do; without one these are refused or left for the next. */
+export interface Live {
+  /** Ends everyone by the protocol, then the daemon. */
+  down(o: { force: boolean; timeoutMs: number }): Promise<Result<RpcResults['down']>>
+  restart(name: string): Promise<Result<RpcResults['teammate.restart']>>
+  /** What a claim set in motion, in words for the model. */
+  after(task: string): string
+}
+
+export interface Handlers {
+  /** Parses, checks who may, acts, and answers when it is durable. `actor`: `human`, or a teammate's name. */
+  call(actor: string, method: string, params: unknown, stream?: Stream): Promise<Result<unknown>>
+  /** The same, typed, as the human. */
+  readonly human: Call
+}
+
+interface Asked {
+  readonly actor: string
+  readonly stream: Stream | undefined
+}
+type Handler<M extends RpcMethod> = (
+  params: RpcParsed<M>,
+  asked: Asked,
+) => Promise<Result<RpcResults[M]>> | Result<RpcResults[M]>
+type Table = { readonly [M in RpcMethod]: Handler<M> }
+
+/** The methods of protocol/rpc.ts over one core. `live` is null in a holder that is no daemon. */
+export const makeHandlers = (
+  core: Core,
+  status: () => Promise<Status>,
+  hello: () => RpcResults['hello'],
+  live: Live | null,
+): Handlers => {
+  const { store, tasks, mail, requests, hub, members } = core
+  const show = (id: string): TaskShown => {
+    const rec = tasks.get(id)
+    if (!rec) throw new Error(`task ${id} vanished`)
+    return shown(rec.value, rec.rev, tasks.graph)
+  }
+  const known = (id: string): Result<Task> => {
+    const task = tasks.get(id)?.value
+    return task ? ok(task) : fail('unknown', `there is no task ${id}`, 'team task list --all shows every task')
+  }
+  const humanOnly = (actor: string, what: string): Result<null> =>
+    actor === 'human' ? ok(null) : fail('refused', `only the human may ${what}`)
+  const leads = (actor: string, what: string): Result<null> =>
+    actor === 'human' || actor === core.config.lead
+      ? ok(null)
+      : fail('refused', `only the human or the lead may ${what}`)
+  const inHand = (actor: string): Result<Task> => {
+    const task = tasks.inHand(actor)?.value
+    return task ? ok(task) : fail('refused', `${actor} has no task in hand`)
+  }
+  const sender = (actor: string) => (actor === 'human' ? humanInbox : actor)
+
+  /** Keeps what a teammate did on its branch before the task leaves its hands: commits go to the hub. */
+  const keepWork = async (task: Task): Promise<void> => {
+    if (!hub || task.owner === null || task.branch === null) return
+    const kept = await hub.fetchBranch(clonePath(core, task.owner), task.branch)
+    if (!kept.ok)
+      store.note({
+        event: 'warning',
+        by: 'supervisor',
+        info: { task: task.id, text: `its branch could not be fetched: ${kept.fault.message}` },
+      })
+  }
+
+  const table: Table = {
+    hello: () => ok(hello()),
+    status: async () => ok(await status()),
+
+    'task.add': async ({ tasks: drops }, { actor }) => {
+      const added = tasks.add(drops, { by: actor })
+      if (!added.ok) return added
+      await added.value.durable
+      return ok({ tasks: added.value.ids.map(show) })
+    },
+    'task.list': ({ status: only, all }) => {
+      const out: TaskShown[] = []
+      for (const [id, { value }] of store.tasks.list())
+        if (only ? value.status === only : all || value.status !== 'cancelled') out.push(show(id))
+      return ok({ tasks: out })
+    },
+    'task.get': ({ id }) => {
+      const task = known(id)
+      if (!task.ok) return task
+      return ok({
+        task: show(id),
+        requests: requests.all().filter(request => request.type === 'merge_request' && request.data.task === id),
+      })
+    },
+    'task.cancel': async ({ id, reason }, { actor }) => {
+      const allowed = leads(actor, 'cancel a task')
+      if (!allowed.ok) return allowed
+      const task = known(id)
+      if (!task.ok) return task
+      const moved = tasks.move(id, actor, { move: 'cancel', reason })
+      if (!moved.ok) return moved
+      for (const request of requests.waiting())
+        if (request.type === 'merge_request' && request.data.task === id)
+          requests.end(request.id, 'withdrawn', 'supervisor', `task ${id} was cancelled`)
+      await store.flushed()
+      if (task.value.status === 'in_progress' && !task.value.claimed) await keepWork(task.value)
+      return ok({ task: show(id) })
+    },
+    'task.retry': async ({ id }, { actor }) => {
+      const allowed = leads(actor, 'retry a task')
+      if (!allowed.ok) return allowed
+      const task = known(id)
+      if (!task.ok) return task
+      const moved = tasks.move(id, actor, { move: 'retry' })
+      if (!moved.ok) return moved
+      await moved.value.durable
+      return ok({ task: show(id) })
+    },
+    'task.claim': async ({ id }, { actor }) => {
+      if (actor === 'human') return fail('refused', 'a teammate claims; assign the task to one instead')
+      const held = tasks.inHand(actor)
+      if (held) return fail('refused', `${actor} has task ${held.value.id} in hand: complete, release or fail it first`)
+      if (id !== undefined) {
+        const task = known(id)
+        if (!task.ok) return task
+        if (task.value.status === 'in_progress')
+          return fail('conflict', `task ${id} is owned by ${task.value.owner}`, 'start no work on it')
+      }
+      return fail('refused', 'tasks are given out by the supervisor when you are idle: end your turn')
+    },
+    'task.complete': async ({ summary }, { actor }) => {
+      const task = inHand(actor)
+      if (!task.ok) return task
+      const { id, branch } = task.value
+      let head: string | null = null
+      if (hub && branch !== null) {
+        const fetched = await hub.fetchBranch(clonePath(core, actor), branch)
+        if (!fetched.ok) return fetched
+        head = fetched.value.commits === 0 ? null : fetched.value.head
+        if (tasks.inHand(actor)?.value.id !== id) return fail('refused', `task ${id} is not in your hands any more`)
+      }
+      const claimed = tasks.move(id, actor, { move: 'claim', head, summary })
+      if (!claimed.ok) return claimed
+      const proof = verifyCommands(core, claimed.value.value)
+      if (head === null && proof.length === 0)
+        tasks.move(id, 'supervisor', { move: 'complete', result: { outcome: 'unverified', summary } })
+      await store.flushed()
+      const bare =
+        head === null && hub !== null ? ' There are 0 commits on its branch, so there is nothing to merge.' : ''
+      return ok({ task: show(id), note: `${live?.after(id) ?? ''}${bare}`.trim() })
+    },
+    'task.release': async ({ reason }, { actor }) => {
+      const task = inHand(actor)
+      if (!task.ok) return task
+      await keepWork(task.value)
+      const moved = tasks.move(task.value.id, actor, { move: 'release', reason: reason ?? null })
+      if (!moved.ok) return moved
+      await moved.value.durable
+      return ok({ task: show(task.value.id) })
+    },
+    'task.fail': async ({ reason }, { actor }) => {
+      const task = inHand(actor)
+      if (!task.ok) return task
+      await keepWork(task.value)
+      const moved = tasks.move(task.value.id, actor, { move: 'fail', reason })
+      if (!moved.ok) return moved
+      await moved.value.durable
+      return ok({ task: show(task.value.id) })
+    },
+
+    'message.send': async (params, { actor }) => {
+      const type = params.type ?? 'info'
+      if (type === 'request' || type === 'decision' || type === 'system')
+        return fail('refused', `messages of type ${type} come from the supervisor alone`)
+      if (type === 'task' && actor !== 'human' && actor !== core.config.lead)
+        return fail('refused', 'only the human or the lead give tasks by message', 'use the task tool')
+      const sent = mail.send({
+        from: sender(actor),
+        to: params.to,
+        content: params.content,
+        type,
+        ...(params.urgent === undefined ? {} : { urgent: params.urgent }),
+        ...(params.replyTo === undefined ? {} : { replyTo: params.replyTo }),
+        ...(params.id === undefined ? {} : { id: params.id }),
+      })
+      if (!sent.ok) return sent
+      await sent.value.durable
+      return ok({ sent: sent.value.sent })
+    },
+    'inbox.read': ({ name, after, limit, unread }, { actor }) => {
+      if (actor !== 'human' && actor !== name) return fail('refused', `${actor} reads its own inbox only`)
+      const box = inbox(name)
+      if (!box.ok) return box
+      const log = store.inbox(box.value)
+      const from = after ?? (unread ? log.cursor(box.value) : 0)
+      const page = mail.read(box.value, from, limit ?? 1000)
+      if (actor === 'human') return ok(page)
+      // A teammate takes urgent mail and decisions first, and no `task` messages: these became tasks.
+      const fresh: InboxItem[] = page.items.filter(item => item.stored.message.type !== 'task')
+      return ok({
+        ...page,
+        items: [...fresh.filter(item => isUrgent(item.stored)), ...fresh.filter(item => !isUrgent(item.stored))],
+      })
+    },
+    'inbox.ack': async ({ name, upTo, turn }, { actor }) => {
+      const box = inbox(name)
+      if (!box.ok) return box
+      if (actor === 'human' ? box.value !== humanInbox : actor !== box.value)
+        return fail('refused', `the cursor of ${box.value} is moved by ${box.value} alone`)
+      const log = store.inbox(box.value)
+      const index = Math.min(upTo, log.last)
+      if (index > log.cursor(box.value))
+        await log.ack(box.value, index, {
+          event: 'message.taken',
+          by: actor,
+          info: { inbox: box.value, upTo: index, ...(turn === undefined ? {} : { turn }) },
+        }).durable
+      return ok({ cursor: log.cursor(box.value) })
+    },
+    'inbox.dead': ({ limit }) => {
+      const all = store.deadLetters.read(Math.max(0, store.deadLetters.last - (limit ?? 100)))
+      return ok({ letters: all.map(entry => entry.value) })
+    },
+
+    'request.list': ({ all }) => ok({ requests: all ? requests.all() : requests.waiting() }),
+    'request.get': ({ id }) => {
+      const rec = requests.find(id)
+      return rec
+        ? ok({ request: rec.value })
+        : fail('unknown', `there is no request ${id}`, 'team requests --all lists them')
+    },
+    'request.open': async ({ type, data, body }, { actor }) => {
+      if (type !== 'shutdown_request') return fail('refused', `${type} is opened by the supervisor alone`)
+      const of = typeof data.teammate === 'string' ? data.teammate : actor
+      if (!members.some(member => member.name === of)) return fail('unknown', `there is no teammate ${of}`)
+      const own = of === actor
+      if (!own) {
+        const allowed = leads(actor, 'ask a teammate to shut down')
+        if (!allowed.ok) return allowed
+      }
+      const graceMs = typeof data.graceMs === 'number' ? data.graceMs : core.config.limits.graceSeconds * 1000
+      const opened = requests.open({
+        type: 'shutdown_request',
+        from: actor,
+        to: own ? 'human' : of,
+        title: own ? `${of} asks to shut down` : `shut down, ${of}`,
+        body,
+        data: { teammate: of, graceMs },
+        ...(own ? {} : { deadlineMs: graceMs }),
+      })
+      if (!opened.ok) return opened
+      await opened.value.durable
+      return ok({ request: opened.value.request })
+    },
+    'request.decide': async ({ id, decision, reason, shown: bodyHash }, { actor }) => {
+      const decided = requests.decide(id, actor, decision, reason ?? null, bodyHash)
+      if (!decided.ok) return decided
+      await decided.value.durable
+      const { request } = decided.value
+      const later = live === null && request.status === 'approved' ? '; the next team up carries it out' : ''
+      return ok({ request, note: `${request.id} ${request.status}${later}` })
+    },
+    'request.answer': async ({ id, text }, { actor }) => {
+      const answered = requests.answer(id, actor, text)
+      if (!answered.ok) return answered
+      await answered.value.durable
+      return ok({ request: answered.value.request })
+    },
+    'request.withdraw': async ({ id, reason }, { actor }) => {
+      const ended = requests.end(id, 'withdrawn', actor, reason ?? `withdrawn by ${actor}`)
+      if (!ended.ok) return ended
+      await ended.value.durable
+      return ok({ request: ended.value.request })
+    },
+
+    diff: ({ id }) => showDiff(core, id),
+    land: async (_params, { actor }) => {
+      const allowed = humanOnly(actor, 'land')
+      if (!allowed.ok) return allowed
+      if (!hub) return fail('refused', 'in dir mode there is nothing to land: the work is in the workspace already')
+      const landed = await hub.land()
+      if (landed.ok) {
+        store.note({ event: 'landed', by: 'human', info: { ...landed.value } })
+        await store.flushed()
+      }
+      return landed
+    },
+    down: (params, { actor }) => {
+      const allowed = humanOnly(actor, 'stop the daemon')
+      if (!allowed.ok) return allowed
+      return live ? live.down(params) : fail('offline', 'no daemon runs here')
+    },
+    'teammate.restart': ({ name }, { actor }) => {
+      const allowed = leads(actor, 'restart a teammate')
+      if (!allowed.ok) return allowed
+      if (!members.some(member => member.name === name)) {
+        const near = nearest(
+          name,
+          members.map(member => member.name),
+        )
+        return fail('unknown', `there is no teammate ${name}`, near === undefined ? undefined : `did you mean ${near}?`)
+      }
+      return live ? live.restart(name) : fail('offline', 'no daemon runs here', 'team up starts everyone')
+    },
+    events: ({ after, limit, follow, name }, { actor, stream }) =>
+      actor === 'human'
+        ? readEvents(store, { after, limit, name, stream: follow ? stream : undefined })
+        : fail('refused', 'only the human reads the journal'),
+  }
+
+  const inbox = (name: string): Result<string> => (name === 'supervisor' ? ok(name) : mail.recipient(name))
+
+  const call: Handlers['call'] = async (actor, method, params, stream) => {
+    if (!isRpcMethod(method)) return fail('usage', `there is no method "${method}"`)
+    const parsed = rpcMethods[method].safeParse(params ?? {})
+    if (!parsed.success)
+      return fail(
+        'usage',
+        `${method}: ${parsed.error.issues.map(issue => `${issue.path.join('.') || 'parameters'}: ${issue.message}`).join('; ')}`,
+      )
+    const handler = table[method] as Handler<RpcMethod>
+    return handler(parsed.data as RpcParsed<RpcMethod>, { actor, stream })
+  }
+  return { call, human: ((method: RpcMethod, params: unknown) => call('human', method, params)) as Call }
+}

@@ -1,0 +1,50 @@
+import { mkdirSync, renameSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { pino } from 'pino'
+import type { JournalEntry } from '../protocol/event.ts'
+
+/** A log file larger than this is put aside as `<file>.1` at start, over the one before. */
+const keepBytes = 32 * 1024 * 1024
+
+export interface DaemonLog {
+  /** One line for what the journal took in. */
+  entry(entry: JournalEntry): void
+  /** One line for what is no matter of the journal: the daemon's own troubles. */
+  error(text: string, cause?: unknown): void
+  close(): void
+}
+
+/**
+ * The daemon's log: JSON lines by pino in `file`, in the words of protocol/event.ts, secrets replaced by `redact`. Written
+ * synchronously, so that the last line before a crash is there.
+ */
+export const openLog = (file: string, redact: (text: string) => string): DaemonLog => {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  try {
+    if (statSync(file).size > keepBytes) renameSync(file, `${file}.1`)
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause
+  }
+  const destination = pino.destination({ dest: file, sync: true, mode: 0o600 })
+  // A full disk must not end the daemon by way of its log; the journal, which must be written, tells of it.
+  destination.on('error', () => undefined)
+  const scrubbed = { write: (line: string) => destination.write(redact(line)) }
+  const log = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, scrubbed)
+  return {
+    entry({ seq, event, by, info }) {
+      const line = { seq, event, by, ...(info ? { info } : {}) }
+      if (event === 'warning' || event.endsWith('.failed') || event.endsWith('.died')) log.warn(line)
+      else log.info(line)
+    },
+    error: (text, cause) =>
+      log.error(
+        {
+          event: 'warning',
+          by: 'supervisor',
+          err: cause instanceof Error ? { message: cause.message, stack: cause.stack } : cause,
+        },
+        text,
+      ),
+    close: () => destination.end(),
+  }
+}

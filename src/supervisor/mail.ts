@@ -1,0 +1,190 @@
+import { ulid } from 'ulid'
+import type { Clock } from '../lib/clock.ts'
+import { iso } from '../lib/clock.ts'
+import { fail, ok, type Result } from '../lib/result.ts'
+import { nearest, wellFormed } from '../lib/text.ts'
+import type { Message, MessageType, Stored } from '../protocol/message.ts'
+import type { InboxItem } from '../protocol/rpc.ts'
+import type { Store } from '../store/store.ts'
+
+/** The human's inbox, and the name the human sends under. */
+export const humanInbox = 'user'
+
+export interface Outgoing {
+  /** Stamped by the caller, who knows who is speaking: a teammate's name, `user` or `supervisor`. */
+  readonly from: string
+  readonly to: string
+  readonly content: string
+  readonly type?: MessageType
+  readonly urgent?: boolean
+  readonly replyTo?: string
+  readonly requestId?: string
+  /** The same id with the same content again is the same message. */
+  readonly id?: string
+  readonly data?: Record<string, unknown>
+}
+
+export interface Sent {
+  readonly to: string
+  readonly id: string
+  readonly how: 'delivered' | 'queued'
+  readonly note?: string
+}
+
+/** Routes messages: who may receive, how large, stored once. */
+export class Mail {
+  readonly #store: Store
+  readonly #clock: Clock
+  readonly #names: readonly string[]
+  readonly #lead: string | undefined
+  readonly #maxBytes: number
+  /** Why a teammate cannot take mail now, or null when it can. */
+  readonly #away: (name: string) => string | null
+  /** By inbox: message id → index in its log. */
+  readonly #ids = new Map<string, Map<string, number>>()
+
+  constructor(o: {
+    store: Store
+    clock: Clock
+    names: readonly string[]
+    lead: string | undefined
+    maxBytes: number
+    away: (name: string) => string | null
+  }) {
+    this.#store = o.store
+    this.#clock = o.clock
+    this.#names = o.names
+    this.#lead = o.lead
+    this.#maxBytes = o.maxBytes
+    this.#away = o.away
+  }
+
+  /** Everyone who has an inbox. */
+  get inboxes(): readonly string[] {
+    return [...this.#names, humanInbox, 'supervisor']
+  }
+
+  /** The inbox that `to` means, or why there is none. `lead` is the lead, else the human. */
+  recipient(to: string): Result<string> {
+    if (to === 'lead' || to === 'leader') return ok(this.#lead ?? humanInbox)
+    if (to === 'human') return ok(humanInbox)
+    if (this.inboxes.includes(to)) return ok(to)
+    const near = nearest(to, this.inboxes)
+    return fail(
+      'unknown',
+      `nobody is called "${to}"`,
+      `${near === undefined ? '' : `did you mean ${near}? `}names: ${[...this.#names, humanInbox].join(', ')}; or all`,
+    )
+  }
+
+  /**
+   * Stores the message for each recipient (`all`: every teammate but the sender). One durable wait covers them all. Refused:
+   * an unknown name, an empty or too long content, an id that is taken by another message.
+   */
+  send(out: Outgoing): Result<{ sent: Sent[]; durable: Promise<void> }> {
+    const bytes = Buffer.byteLength(out.content)
+    if (bytes > this.#maxBytes)
+      return fail(
+        'invalid',
+        `the message has ${bytes} bytes, ${this.#maxBytes} are allowed (limits.messageBytes)`,
+        'put it in a file and send where it is',
+      )
+    if (out.content.trim() === '') return fail('invalid', 'the message is empty')
+    const to: string[] = []
+    if (out.to === 'all') to.push(...this.#names.filter(name => name !== out.from))
+    else {
+      const name = this.recipient(out.to)
+      if (!name.ok) return name
+      to.push(name.value)
+    }
+    if (to.length === 0) return fail('unknown', 'there is nobody else on the team')
+    const id = out.id ?? `msg_${ulid(this.#clock.wall()).toLowerCase()}`
+    const timestamp = iso(this.#clock.wall())
+    const sent: Sent[] = []
+    for (const name of to) {
+      const message: Message = {
+        id,
+        from: out.from,
+        to: name,
+        timestamp,
+        type: out.type ?? 'info',
+        content: wellFormed(out.content),
+        ...(out.urgent ? { urgent: true } : {}),
+        ...(out.replyTo === undefined ? {} : { replyTo: out.replyTo }),
+        ...(out.requestId === undefined ? {} : { requestId: out.requestId }),
+        ...(out.data === undefined ? {} : { data: out.data }),
+      }
+      const old = this.find(name, id)
+      if (old && (old.message.content !== message.content || old.message.from !== message.from))
+        return fail(
+          'conflict',
+          `message id ${id} is taken in the inbox of ${name}`,
+          'leave the id out and one is given',
+        )
+      if (!old) {
+        const { index } = this.#store
+          .inbox(name)
+          .append(
+            { message, origin: 'daemon' },
+            { event: 'message.stored', by: out.from, info: { to: name, id, type: message.type } },
+          )
+        this.#index(name).set(id, index)
+      }
+      const away = this.#away(name)
+      sent.push({ to: name, id, how: away === null ? 'delivered' : 'queued', ...(away === null ? {} : { note: away }) })
+    }
+    return ok({ sent, durable: this.#store.flushed() })
+  }
+
+  /** The stored message `id` of an inbox, while it is kept. */
+  find(name: string, id: string): Stored | undefined {
+    const index = this.#index(name).get(id)
+    return index === undefined ? undefined : this.#store.inbox(name).read(index - 1, 1)[0]?.value
+  }
+
+  /** Items after an index, with their receipts. Consumes nothing. */
+  read(name: string, after: number, limit: number): { items: InboxItem[]; cursor: number; last: number } {
+    const log = this.#store.inbox(name)
+    const cursor = log.cursor(name)
+    const items = log.read(after, limit).map(
+      (entry): InboxItem => ({
+        index: entry.index,
+        stored: entry.value,
+        receipt: entry.index <= cursor ? 'in context' : 'stored',
+        turn: null,
+      }),
+    )
+    return { items, cursor, last: log.last }
+  }
+
+  /** How many messages the owner has not taken in yet. A `task` message became a task and is not counted. */
+  unread(name: string): number {
+    const log = this.#store.inbox(name)
+    const cursor = log.cursor(name)
+    if (log.last <= cursor) return 0
+    return log.read(cursor).filter(entry => entry.value.message.type !== 'task').length
+  }
+
+  hasUrgent(name: string): boolean {
+    const log = this.#store.inbox(name)
+    return log.read(log.cursor(name)).some(entry => isUrgent(entry.value))
+  }
+
+  #index(name: string): Map<string, number> {
+    const log = this.#store.inbox(name)
+    let ids = this.#ids.get(name)
+    if (!ids) {
+      ids = new Map()
+      for (const entry of log.read(0)) ids.set(entry.value.message.id, entry.index)
+      const kept = ids
+      log.watch(entry => kept.set(entry.value.message.id, entry.index))
+      this.#ids.set(name, ids)
+    }
+    return ids
+  }
+}
+
+/** Urgent and decisions first: they also wake a parked teammate. */
+export const isUrgent = (stored: Stored): boolean =>
+  stored.message.urgent === true ||
+  (stored.origin === 'daemon' && (stored.message.type === 'decision' || stored.message.type === 'request'))

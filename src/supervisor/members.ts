@@ -1,0 +1,90 @@
+import { iso } from '../lib/clock.ts'
+import { ok, type Result } from '../lib/result.ts'
+import type { Member } from '../protocol/config.ts'
+import type { ThreadData } from '../protocol/thread.ts'
+import { prepareHome } from '../sandbox/home.ts'
+import type { Probe, Shell } from '../sandbox/shell.ts'
+import type { View } from '../sandbox/view.ts'
+import { type Core, clonePath } from './core.ts'
+import type { Notices } from './notices.ts'
+import { setUp } from './setup.ts'
+import type { Threads } from './threads.ts'
+
+export interface MembersOptions {
+  readonly core: Core
+  readonly threads: Threads
+  readonly notices: Notices
+  readonly probe: Probe
+  readonly dataPaths: readonly string[]
+  readonly secrets: readonly string[]
+  readonly shellFor: (view: View) => Shell
+  readonly signal: AbortSignal
+}
+
+/**
+ * Brings one teammate up: its home, its clone, its thread. What cannot be made ready is this teammate's trouble alone: it is
+ * shown as failed with the reason, and the others work.
+ */
+export const startMember = async (o: MembersOptions, member: Member): Promise<void> => {
+  const { store, root, workspace, mode, config, members } = o.core
+  const { name } = member
+  const data: ThreadData = {
+    name,
+    root,
+    workspace,
+    mode,
+    member,
+    limits: config.limits,
+    sandbox: { mode: config.sandbox, ...o.probe },
+    dataPaths: o.dataPaths,
+    teammates: members.map(other => ({ name: other.name, role: other.role })),
+    lead: config.lead ?? 'user',
+    secrets: o.secrets,
+  }
+  const ready = await makeReady(o, name)
+  if (!ready.ok) {
+    const { message, hint } = ready.fault
+    const why = hint === undefined ? message : `${message} (${hint})`
+    o.threads.park(data, 'failed', why)
+    store.note({ event: 'teammate.failed', by: 'supervisor', info: { name, why } })
+    return
+  }
+  const standing = store.teammates.get(name)?.value
+  if (standing && standing.standing !== 'live') o.threads.park(data, standing.standing, standing.reason)
+  else o.threads.start(data)
+}
+
+const makeReady = async (o: MembersOptions, name: string): Promise<Result<null>> => {
+  const { root, workspace, mode, store, hub } = o.core
+  const home = prepareHome({ name, root, workspace, mode, dataPaths: o.dataPaths })
+  if (!home.ok) return home
+  for (const text of home.value.warnings)
+    store.note({ event: 'config.warning', by: 'supervisor', info: { name, text } })
+  if (!hub) return ok(null)
+  const dir = clonePath(o.core, name)
+  const clone = await hub.ensureClone(name, dir)
+  if (!clone.ok) return clone
+  if (!clone.value.made) return ok(null)
+  store.note({ event: 'clone.made', by: 'supervisor', info: { name } })
+  const set = await setUp(o.core, dir, o.shellFor, o.signal)
+  if (!set.ok) {
+    // It works on without: many tasks need no set-up, and a person sees it at once.
+    o.notices.problem(`setup/${name}`, `${name}: ${set.fault.message}`)
+    o.notices.tell(name, `msg_setup_${name}_${store.seq}`, `Setting up your clone failed: ${set.fault.message}`)
+  }
+  return ok(null)
+}
+
+/** Puts on record that a teammate is to run, was stopped, or was given up. */
+export const setStanding = (
+  { store, clock }: Core,
+  name: string,
+  standing: 'live' | 'stopped' | 'failed',
+  reason: string | null,
+): void => {
+  const rec = store.teammates.get(name)
+  const value = { name, standing, reason, at: iso(clock.wall()) }
+  const why = { event: 'teammate.state' as const, by: 'supervisor', info: { name, standing } }
+  if (rec) store.teammates.update(name, rec.rev, value, why)
+  else store.teammates.create(name, value, why)
+}

@@ -1,0 +1,58 @@
+import type { Task } from '../protocol/task.ts'
+import { type Core, leadInbox } from './core.ts'
+import type { DaemonLog } from './log.ts'
+
+/** What stands wrong, and who is told of what, once: the ids of notices derive from what happened, so a crash in between makes no second. */
+export class Notices {
+  readonly #core: Core
+  readonly #log: DaemonLog
+  readonly #problems = new Map<string, string>()
+
+  constructor(core: Core, log: DaemonLog) {
+    this.#core = core
+    this.#log = log
+  }
+
+  /** What stands wrong now, a line each. */
+  problems(): string[] {
+    return [...this.#problems.values()]
+  }
+
+  /** Puts a standing problem up, or (null) takes it away. Said in the log when it changes. */
+  problem(key: string, text: string | null): void {
+    if (text === null) this.#problems.delete(key)
+    else if (this.#problems.get(key) !== text) {
+      this.#problems.set(key, text)
+      this.#core.store.note({ event: 'warning', by: 'supervisor', info: { text } })
+    }
+  }
+
+  tell(to: string, id: string, text: string): void {
+    const sent = this.#core.mail.send({ from: 'supervisor', to, id, type: 'system', content: text.slice(0, 4000) })
+    if (!sent.ok && sent.fault.code !== 'conflict')
+      this.#log.error(`a notice to ${to} could not be stored: ${sent.fault.message}`)
+  }
+
+  /** A task that ended without success is told to whoever leads, with what it keeps waiting. */
+  taskEnded(task: Task): void {
+    const { tasks } = this.#core
+    const waiting = tasks.graph.dependants(task.id).filter(other => tasks.get(other)?.value.status === 'pending')
+    if (task.status !== 'failed' && waiting.length === 0) return
+    const what = task.status === 'failed' ? 'failed' : 'was cancelled'
+    const blocked = waiting.length > 0 ? ` Blocked by it: ${waiting.join(', ')}.` : ''
+    this.tell(
+      leadInbox(this.#core),
+      `msg_ended_${task.id}_${task.attempts}_${task.status}`,
+      `Task ${task.id} "${task.title}" ${what}: ${task.error ?? 'no reason given'}.${blocked} team task retry ${task.id} tries again.`,
+    )
+  }
+
+  gaveUp(name: string, why: string): void {
+    const { config, store } = this.#core
+    this.tell(
+      leadInbox(this.#core),
+      `msg_gaveup_${name}_${store.seq}`,
+      `${name} was given up after ${config.limits.restarts} restarts: ${why}. team restart ${name} starts it again.`,
+    )
+  }
+}

@@ -1,0 +1,348 @@
+import { randomBytes } from 'node:crypto'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Why } from '../protocol/event.ts'
+import type { RequestOf } from '../protocol/request.ts'
+import type { Task } from '../protocol/task.ts'
+import type { Shell } from '../sandbox/shell.ts'
+import type { View } from '../sandbox/view.ts'
+import { type Core, mergeDecider, verifyCommands } from './core.ts'
+import { setUp } from './setup.ts'
+import { type Check, check, folderView } from './verify.ts'
+
+/**
+ * Leads a claim to its proof, or back. What is to be done next follows from the records alone, so it may be asked at any time
+ * and after any crash:
+ *
+ *   claimed, nothing to merge (or dir mode) ──▶ verify ──green──▶ completed     ──red──▶ sent back
+ *   claimed, no request for this head       ──▶ open the merge request
+ *   request approved                        ──▶ preview, verify the merged tree, move the trunk ──▶ completed
+ *   request rejected                        ──▶ sent back with the reason
+ *   request expired, withdrawn              ──▶ sent back
+ *
+ * One merge at a time, first approved first served.
+ */
+export class Proof {
+  readonly #core: Core
+  readonly #shell: (view: View) => Shell
+  readonly #hidden: readonly string[]
+  readonly #signal: AbortSignal
+  readonly #busy = new Map<string, Promise<void>>()
+  #lane: Promise<void> = Promise.resolve()
+  #problem: (text: string) => void
+
+  constructor(o: {
+    core: Core
+    shell: (view: View) => Shell
+    /** Paths that a check in dir mode must not see. */
+    hidden: readonly string[]
+    signal: AbortSignal
+    onProblem: (text: string) => void
+  }) {
+    this.#core = o.core
+    this.#shell = o.shell
+    this.#hidden = o.hidden
+    this.#signal = o.signal
+    this.#problem = o.onProblem
+  }
+
+  /** Something is being verified or merged. */
+  get busy(): boolean {
+    return this.#busy.size > 0
+  }
+
+  isBusy(id: string): boolean {
+    return this.#busy.has(id)
+  }
+
+  /** Resolves when what runs now has ended. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#busy.values())
+  }
+
+  /** Runs `act` alone among everything that moves the trunk or reads it to build on it. */
+  inLane<T>(act: () => Promise<T>): Promise<T> {
+    const run = this.#lane.then(act)
+    this.#lane = run.then(
+      () => undefined,
+      () => undefined,
+    )
+    return run
+  }
+
+  /** Does for this task what its records call for; nothing when it is being done already. `done` is called after a change. */
+  advance(id: string, done: () => void): void {
+    const task = this.#core.tasks.get(id)?.value
+    if (!task?.claimed || task.status !== 'in_progress' || this.#busy.has(id) || this.#signal.aborted) return
+    const act = this.#next(task)
+    if (!act) return
+    const run = act()
+      .catch(error => {
+        if (!this.#signal.aborted)
+          this.#problem(`task ${id}: its proof stopped: ${error instanceof Error ? error.message : String(error)}`)
+      })
+      .then(() => {
+        this.#busy.delete(id)
+        done()
+      })
+    this.#busy.set(id, run)
+  }
+
+  #next(task: Task): (() => Promise<void>) | null {
+    const { hub } = this.#core
+    const head = task.claimed?.head ?? null
+    if (!hub || head === null) return () => this.#verifyAlone(task)
+    const request = this.#requestOf(task, head)
+    if (!request) return () => this.#openRequest(task, head)
+    if (request.effect?.step === 'done' && request.effect.outcome === 'unknown') return null
+    if (request.outcome === null) return null
+    if (request.status === 'approved' && request.outcome === 'decided')
+      return () => this.inLane(() => this.#merge(task.id, request.id))
+    const why =
+      request.outcome === 'decided'
+        ? `the merge was rejected by ${request.decidedBy}`
+        : `the merge request ${request.outcome}`
+    return async () => this.#sendBack(task.id, `${why}${request.reason === null ? '' : `: ${request.reason}`}`)
+  }
+
+  /** The newest request for this claim of the task. */
+  #requestOf(task: Task, head: string): RequestOf<'merge_request'> | undefined {
+    let found: RequestOf<'merge_request'> | undefined
+    for (const [, { value }] of this.#core.store.requests.list())
+      if (
+        value.type === 'merge_request' &&
+        value.data.task === task.id &&
+        value.data.head === head &&
+        value.createdAt >= (task.claimed?.at ?? '')
+      )
+        found = value
+    return found
+  }
+
+  async #verifyAlone(task: Task): Promise<void> {
+    const { tasks, hub, workspace } = this.#core
+    const commands = verifyCommands(this.#core, task)
+    const summary = task.claimed?.summary ?? ''
+    if (commands.length === 0) {
+      tasks.move(task.id, 'supervisor', { move: 'complete', result: { outcome: 'unverified', summary } })
+      return
+    }
+    const result = hub
+      ? await this.inLane(async () => this.#checkTree(task, await hub.trunk()))
+      : await this.#check(task, await folderView('verify', workspace, this.#hidden), commands)
+    if (this.#signal.aborted) return
+    if (result.couldNotRun) return this.#stuck(task, result)
+    if (result.ok)
+      tasks.move(
+        task.id,
+        'supervisor',
+        { move: 'complete', result: { outcome: 'verified', summary } },
+        { command: result.command, ms: Math.round(result.ms) },
+      )
+    else this.#sendBack(task.id, redText(result))
+  }
+
+  async #openRequest(task: Task, head: string): Promise<void> {
+    const { hub, requests, tasks } = this.#core
+    if (!hub) return
+    const owner = task.owner ?? 'supervisor'
+    const [trunk, brings] = await Promise.all([hub.trunk(), hub.brings(head)])
+    if (!brings.ok) {
+      this.#problem(`task ${task.id}: ${brings.fault.message}`)
+      return
+    }
+    if (tasks.get(task.id)?.value.claimed?.head !== head) return
+    const decider = mergeDecider(this.#core, owner)
+    const commands = verifyCommands(this.#core, task)
+    const opened = requests.open({
+      type: 'merge_request',
+      from: 'supervisor',
+      to: decider,
+      title: `merge task ${task.id}: ${task.title}`,
+      body: [
+        `${owner}: ${task.claimed?.summary || '(no summary)'}`,
+        `${brings.value.commits} commits, ${brings.value.files.length} files; ${commands.length === 0 ? 'nothing verifies it' : `verified on the merged result by: ${commands.join(' && ')}`}`,
+        `look: team diff ${task.id}`,
+      ].join('\n'),
+      data: {
+        task: task.id,
+        owner,
+        branch: task.branch ?? '',
+        head,
+        trunk,
+        commits: brings.value.commits,
+        files: [...brings.value.files],
+        verify: commands,
+      },
+    })
+    if (!opened.ok) {
+      this.#problem(`task ${task.id}: ${opened.fault.message}`)
+      return
+    }
+    if (decider === 'supervisor')
+      requests.decide(opened.value.request.id, 'supervisor', 'approve', 'approvals.merge_request is auto')
+  }
+
+  async #merge(taskId: string, requestId: string): Promise<void> {
+    const { hub, requests, tasks, store } = this.#core
+    const request = requests.get(requestId)?.value
+    const task = tasks.get(taskId)?.value
+    if (!hub || !task?.claimed || task.status !== 'in_progress' || request?.type !== 'merge_request') return
+    const { head } = request.data
+    if (request.effect === null) {
+      const intent = requests.effect(requestId, 'intent')
+      if (!intent.ok) return
+      await intent.value.durable
+    }
+    const complete = (commit: string, trunk: string, detail: string) => {
+      requests.effect(requestId, 'done', 'ok', detail)
+      tasks.move(
+        taskId,
+        'supervisor',
+        {
+          move: 'complete',
+          result: { outcome: verified ? 'merged' : 'unverified', summary: task.claimed?.summary ?? '', commit, trunk },
+        },
+        { commit, request: requestId },
+      )
+    }
+    const verified = verifyCommands(this.#core, task).length > 0
+    for (let attempt = 0; attempt < 5; attempt++) {
+      const onto = await hub.trunk()
+      const preview = await hub.preview(head)
+      if (!preview.ok) {
+        if (preview.fault.code !== 'refused') return this.#abandon(requestId, preview.fault.message)
+        requests.effect(requestId, 'done', 'returned', preview.fault.message)
+        return this.#sendBack(
+          taskId,
+          `your branch cannot be merged: ${preview.fault.message}${preview.fault.hint === undefined ? '' : ` (${preview.fault.hint})`}`,
+        )
+      }
+      // A crash after the trunk had moved: the head is on it already, and only the record is missing.
+      if (preview.value.clean && preview.value.upToDate) return complete(onto, onto, 'the trunk holds it already')
+      if (!preview.value.clean) {
+        requests.effect(requestId, 'done', 'returned', `conflict in ${preview.value.files.join(', ')}`)
+        this.#sendBack(
+          taskId,
+          `your branch conflicts with the trunk in: ${preview.value.files.join(', ')}. Merge the trunk into your branch (git merge hub/trunk), settle it, commit, and complete the task again.\n${preview.value.messages.join('\n')}`.trimEnd(),
+        )
+        return
+      }
+      const result = await this.#checkTree(task, preview.value.tree)
+      if (this.#signal.aborted) return
+      if (result.couldNotRun) {
+        this.#stuck(task, result)
+        requests.effect(requestId, 'done', 'unknown', `verify could not run: ${result.tail}`)
+        return
+      }
+      if (!result.ok) {
+        requests.effect(requestId, 'done', 'returned', `${result.command} exited ${result.exitCode}`)
+        this.#sendBack(taskId, redText(result))
+        return
+      }
+      const merged = await hub.merge({
+        head,
+        tree: preview.value.tree,
+        onto,
+        message: `Merge task ${taskId}: ${task.title}\n\nOwner: ${request.data.owner}\nRequest: ${requestId}, approved by ${request.decidedBy}`,
+      })
+      if (merged.ok) {
+        this.#note({
+          event: 'trunk.moved',
+          by: 'supervisor',
+          info: { task: taskId, from: onto, to: merged.value.commit },
+        })
+        complete(merged.value.commit, merged.value.commit, `trunk at ${merged.value.commit.slice(0, 12)}`)
+        await store.flushed()
+        return
+      }
+      if (merged.fault.code !== 'conflict') return this.#abandon(requestId, merged.fault.message)
+    }
+    this.#abandon(requestId, 'the trunk kept moving')
+  }
+
+  async #checkTree(task: Task, tree: string): Promise<Check> {
+    const { hub, root } = this.#core
+    const commands = verifyCommands(this.#core, task)
+    if (!hub || commands.length === 0)
+      return { ok: true, couldNotRun: false, command: '', exitCode: 0, ms: 0, tail: '' }
+    const dir = join(root, '.team', 'verify', `${task.id}-${randomBytes(4).toString('hex')}`)
+    try {
+      const out = await hub.checkout(tree, dir)
+      if (!out.ok)
+        return { ok: false, couldNotRun: true, command: 'checkout', exitCode: null, ms: 0, tail: out.fault.message }
+      const ready = await setUp(this.#core, dir, this.#shell, this.#signal)
+      if (!ready.ok)
+        return { ok: false, couldNotRun: true, command: 'setup', exitCode: null, ms: 0, tail: ready.fault.message }
+      return await this.#check(task, await folderView('verify', dir), commands)
+    } finally {
+      await rm(dir, { recursive: true, force: true })
+    }
+  }
+
+  async #check(task: Task, view: View, commands: readonly string[]): Promise<Check> {
+    const { config } = this.#core
+    const shell = this.#shell(view)
+    const limits = { outputBytes: config.limits.outputBytes, outputMaxBytes: config.limits.outputMaxBytes }
+    this.#note({ event: 'verify.started', by: 'supervisor', info: { task: task.id, commands } })
+    try {
+      const result = await check(shell, commands, { seconds: config.limits.verifySeconds, ...limits }, this.#signal)
+      this.#note({
+        event: 'verify.ended',
+        by: 'supervisor',
+        info: {
+          task: task.id,
+          ok: result.ok,
+          command: result.command,
+          exitCode: result.exitCode,
+          ms: Math.round(result.ms),
+        },
+      })
+      return result
+    } finally {
+      await shell.stop(2000)
+    }
+  }
+
+  /** Back to the front of its owner's queue with the facts; failed when that happened too often. */
+  #sendBack(id: string, reason: string): void {
+    const { tasks, config } = this.#core
+    const task = tasks.get(id)?.value
+    if (!task?.claimed) return
+    if (task.returns >= config.limits.returns)
+      tasks.move(id, 'supervisor', {
+        move: 'fail',
+        reason: `sent back ${task.returns} times already (limits.returns); now: ${reason}`,
+      })
+    else tasks.move(id, 'supervisor', { move: 'return', reason })
+  }
+
+  /** A check that could not run is no green; it is not the owner's fault either, so a person is told. */
+  #stuck(task: Task, result: Check): void {
+    this.#core.tasks.move(task.id, 'supervisor', {
+      move: 'fail',
+      reason: `"${result.command}" could not run, so nothing proves the work: ${result.tail}`,
+    })
+    this.#problem(
+      `task ${task.id}: "${result.command}" could not run: ${result.tail.split('\n')[0]}; mend that, then team task retry ${task.id}`,
+    )
+  }
+
+  #abandon(requestId: string, why: string): void {
+    const request = this.#core.requests.get(requestId)?.value
+    this.#core.requests.effect(requestId, 'done', 'failed', why)
+    if (request?.type === 'merge_request') {
+      this.#core.tasks.move(request.data.task, 'supervisor', { move: 'fail', reason: `the merge failed: ${why}` })
+      this.#problem(
+        `task ${request.data.task}: the merge failed: ${why}; team task retry ${request.data.task} tries again`,
+      )
+    }
+  }
+
+  #note(why: Why): void {
+    this.#core.store.note(why)
+  }
+}
+
+const redText = (result: Check): string =>
+  `verify failed on the merged result: \`${result.command}\` exited ${result.exitCode ?? 'by a signal'}\n${result.tail}`

@@ -1,0 +1,311 @@
+import { createHash } from 'node:crypto'
+import type { Clock } from '../lib/clock.ts'
+import { iso } from '../lib/clock.ts'
+import { fail, ok, type Result } from '../lib/result.ts'
+import {
+  answer,
+  type Decision,
+  decide,
+  end,
+  isWaiting,
+  Request,
+  type RequestOf,
+  type RequestType,
+  refusal,
+} from '../protocol/request.ts'
+import type { Rec, Store, Write } from '../store/store.ts'
+import { humanInbox, type Mail } from './mail.ts'
+
+export interface Opening<T extends RequestType> {
+  readonly type: T
+  readonly from: string
+  readonly to: string
+  readonly title: string
+  readonly body: string
+  readonly data: RequestOf<T>['data']
+  readonly deadlineMs?: number
+}
+
+/**
+ * The request ledger. A record is made before the message that announces it, whose id derives from the request's; decided
+ * once; ended once. What a decision sets off is not here but in the effects, which follow the records.
+ */
+export class Requests {
+  readonly #store: Store
+  readonly #clock: Clock
+  readonly #mail: Mail
+  readonly #waiting = new Set<string>()
+  /** Monotonic deadlines of this run, by request. */
+  readonly #deadlines = new Map<string, number>()
+
+  constructor(store: Store, clock: Clock, mail: Mail) {
+    this.#store = store
+    this.#clock = clock
+    this.#mail = mail
+    const follow = (request: Request) => {
+      if (!isWaiting(request)) {
+        this.#waiting.delete(request.id)
+        this.#deadlines.delete(request.id)
+        return
+      }
+      this.#waiting.add(request.id)
+      if (request.deadline !== null && !this.#deadlines.has(request.id))
+        this.#deadlines.set(request.id, clock.mono() + Math.max(0, Date.parse(request.deadline) - clock.wall()))
+    }
+    for (const [, rec] of store.requests.list()) follow(rec.value)
+    store.requests.watch((_id, rec) => follow(rec.value))
+  }
+
+  get(id: string): Rec<Request> | undefined {
+    return this.#store.requests.get(id)
+  }
+
+  /** By its id, or by what a person types for short: the number alone. */
+  find(id: string): Rec<Request> | undefined {
+    return this.get(id) ?? this.get(`req_${id}`)
+  }
+
+  /** Waiting ones, oldest first. */
+  waiting(): Request[] {
+    return [...this.#waiting]
+      .flatMap(id => this.get(id)?.value ?? [])
+      .sort((a, b) => (a.createdAt < b.createdAt ? -1 : a.createdAt > b.createdAt ? 1 : order(a.id) - order(b.id)))
+  }
+
+  all(): Request[] {
+    return [...this.#store.requests.list()].map(([, rec]) => rec.value)
+  }
+
+  /**
+   * Opens a request and announces it to its decider. The same (type, from, to, content) while it waits is the same request,
+   * and is answered with the one that is there.
+   */
+  open<T extends RequestType>(o: Opening<T>): Result<{ request: Request } & Write> {
+    const bodyHash = hash(o.type, o.title, o.body, o.data)
+    for (const id of this.#waiting) {
+      const there = this.get(id)?.value
+      if (there && there.type === o.type && there.from === o.from && there.to === o.to && there.bodyHash === bodyHash)
+        return ok({ request: there, seq: this.#store.seq, durable: this.#store.flushed() })
+    }
+    const wall = this.#clock.wall()
+    const id = `req_${this.#store.requests.size + 1}`
+    const made = Request.safeParse({
+      id,
+      type: o.type,
+      from: o.from,
+      to: o.to,
+      status: 'pending',
+      outcome: null,
+      title: o.title,
+      body: o.body,
+      bodyHash,
+      data: o.data,
+      createdAt: iso(wall),
+      deadline: o.deadlineMs === undefined ? null : iso(wall + o.deadlineMs),
+      history: [{ at: iso(wall), by: o.from, act: 'open' }],
+      decidedBy: null,
+      decidedAt: null,
+      reason: null,
+      effect: null,
+      successor: null,
+    })
+    if (!made.success)
+      return fail(
+        'invalid',
+        `${o.type}: ${made.error.issues.map(issue => `${issue.path.join('.')}: ${issue.message}`).join('; ')}`,
+      )
+    if (o.deadlineMs !== undefined) this.#deadlines.set(id, this.#clock.mono() + o.deadlineMs)
+    const put = this.#store.requests.create(id, made.data, {
+      event: 'request.opened',
+      by: o.from,
+      info: { request: id, type: o.type, to: o.to },
+    })
+    if (!put.ok) return fail('conflict', `request ${id} exists`)
+    this.announce(made.data)
+    return ok({ request: made.data, seq: put.seq, durable: this.#store.flushed() })
+  }
+
+  /** Sends the message that tells the decider; sending it again (after a crash in between) makes no second one. */
+  announce(request: Request): void {
+    const to = request.to === 'human' ? humanInbox : request.to
+    if (to === 'supervisor') return
+    this.#mail.send({
+      from: 'supervisor',
+      to,
+      id: `msg_${request.id}`,
+      type: 'request',
+      requestId: request.id,
+      content: `${request.title}\n${request.body}`.trimEnd(),
+      data: { type: request.type, from: request.from, bodyHash: request.bodyHash },
+    })
+  }
+
+  /** Announces whatever waits and was not announced before a crash. */
+  recover(): void {
+    for (const request of this.waiting()) this.announce(request)
+  }
+
+  /** Decides, once. Each way in which that can be refused has its own text. */
+  decide(
+    id: string,
+    by: string,
+    decision: Decision,
+    reason: string | null,
+    shown?: string,
+  ): Result<{ request: Request } & Write> {
+    const rec = this.find(id)
+    if (!rec) return fail('unknown', `there is no request ${id}`, 'team requests --all lists them')
+    const no = refusal(rec.value, by, decision, shown)
+    if (no) return fail('refused', no.text, no.why === 'changed' ? 'team requests shows it' : undefined)
+    if (decision === 'ask' && (reason === null || reason.trim() === ''))
+      return fail('usage', `say what you want to know about ${rec.value.id}`, 'give the question as --reason')
+    const at = iso(this.#clock.wall())
+    const next = decide(rec.value, by, decision, reason, at)
+    const put = this.#put(rec, next, decision === 'ask' ? 'request.asked' : 'request.decided', by, {
+      status: next.status,
+    })
+    if (!put.ok) return put
+    this.#tellRequester(
+      next,
+      decision === 'ask' ? `${by} asks about ${next.id} (${next.title}): ${reason}` : decisionText(next),
+    )
+    return ok({ request: next, seq: put.value.seq, durable: this.#store.flushed() })
+  }
+
+  /** The requester's (or, for what the supervisor opened, the owner's or the human's) answer to `ask`. */
+  answer(id: string, by: string, text: string): Result<{ request: Request } & Write> {
+    const rec = this.find(id)
+    if (!rec) return fail('unknown', `there is no request ${id}`, 'team requests --all lists them')
+    const request = rec.value
+    const mayAnswer =
+      by === 'human' || by === request.from || (request.type === 'merge_request' && by === request.data.owner)
+    if (!mayAnswer) return fail('refused', `${request.id} was asked of ${request.from}, not of ${by}`)
+    const next = answer(request, by, text, iso(this.#clock.wall()))
+    if (!next)
+      return fail('refused', `nothing was asked about ${request.id}: it is ${request.outcome ?? request.status}`)
+    const put = this.#put(rec, next, 'request.answered', by, {})
+    if (!put.ok) return put
+    const to = next.to === 'human' ? humanInbox : next.to
+    if (to !== 'supervisor')
+      this.#mail.send({
+        from: 'supervisor',
+        to,
+        id: `msg_${next.id}_${next.history.length}`,
+        type: 'request',
+        requestId: next.id,
+        content: `${by} answers about ${next.id} (${next.title}): ${text}`,
+      })
+    return ok({ request: next, seq: put.value.seq, durable: this.#store.flushed() })
+  }
+
+  /** Ends a waiting request undecided. */
+  end(
+    id: string,
+    outcome: 'expired' | 'withdrawn',
+    by: string,
+    reason: string,
+    successor: string | null = null,
+  ): Result<{ request: Request } & Write> {
+    const rec = this.find(id)
+    if (!rec) return fail('unknown', `there is no request ${id}`, 'team requests --all lists them')
+    if (by !== 'human' && by !== 'supervisor' && by !== rec.value.from)
+      return fail('refused', `${rec.value.id} was opened by ${rec.value.from}: ${by} cannot withdraw it`)
+    const next = end(rec.value, outcome, by, reason, iso(this.#clock.wall()), successor)
+    if (!next)
+      return fail(
+        'refused',
+        `${rec.value.id} does not wait any more: it is ${rec.value.outcome === 'decided' ? rec.value.status : rec.value.outcome}`,
+      )
+    const put = this.#put(rec, next, outcome === 'expired' ? 'request.expired' : 'request.withdrawn', by, { reason })
+    if (!put.ok) return put
+    return ok({ request: next, seq: put.value.seq, durable: this.#store.flushed() })
+  }
+
+  /** Records a step of the effect: intent before it starts, done after it ended. */
+  effect(
+    id: string,
+    step: 'intent' | 'done',
+    outcome?: 'ok' | 'failed' | 'returned' | 'forced' | 'unknown',
+    detail?: string,
+  ): Result<Write> {
+    const rec = this.get(id)
+    if (!rec) return fail('unknown', `there is no request ${id}`)
+    const effect = {
+      step,
+      at: iso(this.#clock.wall()),
+      ...(outcome === undefined ? {} : { outcome }),
+      ...(detail === undefined ? {} : { detail }),
+    }
+    return this.#put(rec, { ...rec.value, effect }, step === 'intent' ? 'effect.intent' : 'effect.done', 'supervisor', {
+      ...(outcome === undefined ? {} : { outcome }),
+      ...(detail === undefined ? {} : { detail }),
+    })
+  }
+
+  /** Expires what is past its deadline by the monotonic clock. Returns those ended now. */
+  expire(): Request[] {
+    const now = this.#clock.mono()
+    const ended: Request[] = []
+    for (const [id, deadline] of this.#deadlines)
+      if (now >= deadline) {
+        const done = this.end(id, 'expired', 'supervisor', 'nobody decided in time')
+        this.#deadlines.delete(id)
+        if (done.ok) ended.push(done.value.request)
+      }
+    return ended
+  }
+
+  /** Milliseconds until the next deadline; null when none waits. */
+  untilNext(): number | null {
+    let least: number | null = null
+    for (const deadline of this.#deadlines.values()) least = least === null ? deadline : Math.min(least, deadline)
+    return least === null ? null : Math.max(0, least - this.#clock.mono())
+  }
+
+  #put(
+    rec: Rec<Request>,
+    next: Request,
+    event:
+      | 'request.asked'
+      | 'request.decided'
+      | 'request.answered'
+      | 'request.expired'
+      | 'request.withdrawn'
+      | 'effect.intent'
+      | 'effect.done',
+    by: string,
+    info: Record<string, unknown>,
+  ): Result<Write> {
+    const put = this.#store.requests.update(next.id, rec.rev, next, {
+      event,
+      by,
+      info: { request: next.id, type: next.type, ...info },
+    })
+    if (!put.ok) return fail('conflict', `request ${next.id} changed meanwhile`, 'look at it again')
+    return ok({ seq: put.seq, durable: put.durable })
+  }
+
+  /** A requester that can be told: a teammate, or the owner a merge was opened for. */
+  #tellRequester(request: Request, content: string): void {
+    const to = request.type === 'merge_request' ? request.data.owner : request.from
+    // The human and the supervisor see it where they decide; a rejected merge reaches its owner with the task.
+    if (to === 'human' || to === 'supervisor' || to === request.decidedBy) return
+    if (request.type === 'merge_request' && request.outcome === 'decided') return
+    this.#mail.send({
+      from: 'supervisor',
+      to,
+      id: `msg_${request.id}_${request.history.length}`,
+      type: 'decision',
+      requestId: request.id,
+      content,
+    })
+  }
+}
+
+const order = (id: string): number => Number(id.replace(/\D/g, ''))
+
+const decisionText = (request: Request): string =>
+  `${request.id} (${request.title}) was ${request.status} by ${request.decidedBy}${request.reason === null ? '' : `: ${request.reason}`}`
+
+/** What a decision is bound to. */
+const hash = (...shown: unknown[]): string => createHash('sha256').update(JSON.stringify(shown)).digest('hex')

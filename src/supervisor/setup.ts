@@ -1,0 +1,40 @@
+import { copyFiles } from '../git/copy.ts'
+import { fail, ok, type Result } from '../lib/result.ts'
+import type { Shell } from '../sandbox/shell.ts'
+import type { View } from '../sandbox/view.ts'
+import type { Core } from './core.ts'
+import { check, folderView } from './verify.ts'
+
+/**
+ * Makes a fresh checkout usable: copies the files that config.json's `copy` names from the workspace, then runs `setup` in it,
+ * in the sandbox. A failure says which of the two, with the end of the output.
+ */
+export const setUp = async (
+  core: Core,
+  dir: string,
+  shellFor: (view: View) => Shell,
+  signal: AbortSignal,
+): Promise<Result<null>> => {
+  const { copy, setup, limits } = core.config
+  if (copy.length > 0) {
+    const copied = await copyFiles(core.workspace, dir, copy)
+    if (!copied.ok) return copied
+  }
+  if (setup === undefined) return ok(null)
+  const shell = shellFor(await folderView('setup', dir))
+  try {
+    const result = await check(
+      shell,
+      [setup],
+      { seconds: limits.setupSeconds, outputBytes: limits.outputBytes, outputMaxBytes: limits.outputMaxBytes },
+      signal,
+    )
+    if (result.ok) return ok(null)
+    return fail(
+      'invalid',
+      `setup \`${setup}\` ${result.couldNotRun ? 'could not run' : `exited ${result.exitCode}`}: ${result.tail.slice(-1000)}`,
+    )
+  } finally {
+    await shell.stop(2000)
+  }
+}

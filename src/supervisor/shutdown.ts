@@ -1,0 +1,145 @@
+import { ok, type Result } from '../lib/result.ts'
+import type { RequestOf } from '../protocol/request.ts'
+import type { DownReport } from '../protocol/rpc.ts'
+import { type Core, clonePath } from './core.ts'
+import type { Threads } from './threads.ts'
+
+type ShutdownRequest = RequestOf<'shutdown_request'>
+type How = DownReport['stopped'][number]['how']
+
+/** After its deadline a thread gets so long to flush before it is ended. */
+const forceGraceMs = 2000
+
+/**
+ * The effect of shutdown requests, and `team down`, which is one for everybody. Approved: the teammate ends at its next safe
+ * point. Expired: it is ended by force, recorded so. Rejected: it works on.
+ */
+export class Shutdown {
+  readonly #core: Core
+  readonly #threads: Threads
+  readonly #afterStop: (name: string) => Promise<void>
+  /** Requests whose effect runs in this process. */
+  readonly #running = new Map<string, Promise<How>>()
+
+  constructor(o: { core: Core; threads: Threads; afterStop: (name: string) => Promise<void> }) {
+    this.#core = o.core
+    this.#threads = o.threads
+    this.#afterStop = o.afterStop
+  }
+
+  /** Follows one request: starts its effect when its state calls for one, once. */
+  advance(request: ShutdownRequest): void {
+    if (request.effect?.step === 'done' || request.outcome === null || this.#running.has(request.id)) return
+    const approved = request.status === 'approved' && request.outcome === 'decided'
+    if (approved || request.outcome === 'expired') void this.#effect(request, approved)
+  }
+
+  /**
+   * Asks everyone. All ended (by approval, or by force at the deadline): their names and how. One rejected: the reasons; those
+   * who had ended for it are started again, since the daemon goes on.
+   */
+  async all(o: { force: boolean; timeoutMs: number; by: string }): Promise<Result<DownReport>> {
+    const stopped: DownReport['stopped'][number][] = []
+    const rejected: DownReport['rejected'][number][] = []
+    const one = async (name: string): Promise<void> => {
+      const state = this.#threads.status(name)?.state
+      if (state === undefined || state === 'stopped' || state === 'failed') return
+      if (o.force || state === 'starting') {
+        await this.#threads.stop(
+          name,
+          o.force ? 'team down --force' : 'team down',
+          o.force ? forceGraceMs : o.timeoutMs,
+        )
+        await this.#afterStop(name)
+        stopped.push({ name, how: state === 'starting' ? 'dead' : 'forced' })
+        return
+      }
+      const opened = this.#core.requests.open({
+        type: 'shutdown_request',
+        from: o.by,
+        to: name,
+        title: `shut down, ${name}`,
+        body: 'The team is being stopped. Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.',
+        data: { teammate: name, graceMs: o.timeoutMs },
+        deadlineMs: o.timeoutMs,
+      })
+      if (!opened.ok) throw new Error(opened.fault.message)
+      const ended = await this.#ended(opened.value.request.id)
+      if (ended.status === 'rejected' && ended.outcome === 'decided') {
+        rejected.push({ name, reason: ended.reason ?? 'no reason given' })
+        return
+      }
+      if (ended.outcome === 'withdrawn') {
+        rejected.push({ name, reason: `the request was withdrawn: ${ended.reason}` })
+        return
+      }
+      stopped.push({ name, how: await this.#effect(ended, ended.status === 'approved') })
+    }
+    await Promise.all(this.#core.members.map(member => one(member.name)))
+    if (rejected.length > 0) for (const { name } of stopped) this.#threads.restart(name)
+    return ok({ stopped, rejected })
+  }
+
+  /** Resolves when the request ended, by a decision or otherwise. */
+  #ended(id: string): Promise<ShutdownRequest> {
+    return new Promise(resolve => {
+      const look = (): boolean => {
+        const request = this.#core.requests.get(id)?.value
+        if (request?.type !== 'shutdown_request' || request.outcome === null) return false
+        stop()
+        resolve(request)
+        return true
+      }
+      const stop = this.#core.store.requests.watch(changed => {
+        if (changed === id) look()
+      })
+      look()
+    })
+  }
+
+  #effect(request: ShutdownRequest, approved: boolean): Promise<How> {
+    let run = this.#running.get(request.id)
+    if (!run) {
+      run = this.#run(request, approved)
+      this.#running.set(request.id, run)
+    }
+    return run
+  }
+
+  async #run(request: ShutdownRequest, approved: boolean): Promise<How> {
+    const { requests } = this.#core
+    const { teammate, graceMs } = request.data
+    const intent = requests.effect(request.id, 'intent')
+    if (intent.ok) await intent.value.durable
+    const hadTask = this.#core.tasks.inHand(teammate) !== undefined
+    // An approval is the thread's own word that it is ending: it says goodbye by itself, within the grace it was given.
+    const end = approved
+      ? await this.#threads.leave(teammate, 'shutdown approved', graceMs)
+      : await this.#threads.stop(teammate, 'nobody answered the shutdown request in time', forceGraceMs)
+    await this.#afterStop(teammate)
+    const how: How = approved && end === 'bye' ? (hadTask ? 'approved' : 'idle') : 'forced'
+    requests.effect(
+      request.id,
+      'done',
+      how === 'forced' ? 'forced' : 'ok',
+      how === 'forced' ? 'ended by force' : undefined,
+    )
+    return how
+  }
+}
+
+/** What a stopped teammate had in hand goes back to the others, its commits kept in the hub. */
+export const releaseInHand = async (core: Core, name: string, why: string): Promise<void> => {
+  const task = core.tasks.inHand(name)?.value
+  if (!task) return
+  if (core.hub && task.branch !== null) {
+    const kept = await core.hub.fetchBranch(clonePath(core, name), task.branch)
+    if (!kept.ok)
+      core.store.note({
+        event: 'warning',
+        by: 'supervisor',
+        info: { task: task.id, text: `its branch could not be fetched: ${kept.fault.message}` },
+      })
+  }
+  core.tasks.move(task.id, 'supervisor', { move: 'release', reason: why })
+}

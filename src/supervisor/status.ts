@@ -1,0 +1,100 @@
+import type { Hello, Status, TaskShown } from '../protocol/rpc.ts'
+import type { Probe } from '../sandbox/shell.ts'
+import type { Core } from './core.ts'
+import { shown } from './shown.ts'
+import type { ThreadStatus } from './threads.ts'
+
+/** A screen's worth of everything. `live` is null when no daemon runs: then teammates are shown as stopped. */
+export const makeStatus = async (
+  core: Core,
+  o: {
+    hello: Hello | null
+    asOf: string | null
+    probe: Probe | null
+    live: ((name: string) => ThreadStatus | undefined) | null
+    problems: readonly string[]
+    archived: number
+  },
+): Promise<Status> => {
+  const { store, tasks, config, members, hub, mail, requests } = core
+  const list: TaskShown[] = []
+  for (const [, { value, rev }] of store.tasks.list()) list.push(shown(value, rev, tasks.graph))
+  const [trunk, ahead, base] = hub ? await Promise.all([hub.trunk(), hub.ahead(), hub.baseHead()]) : [null, null, null]
+  const kind = o.probe?.kind ?? 'unknown'
+  const defended = config.sandbox !== 'off' && kind === 'bwrap'
+  return {
+    holder: o.hello,
+    asOf: o.asOf,
+    root: core.root,
+    workspace: core.workspace,
+    mode: core.mode,
+    trunk: hub && trunk !== null ? { name: config.trunk, commit: trunk, ahead: ahead?.ok ? ahead.value : 0 } : null,
+    base: hub && base !== null ? { name: hub.baseName, commit: base } : null,
+    sandbox: { mode: config.sandbox, kind, defended, detail: o.probe?.detail ?? '' },
+    teammates: members.map(member => {
+      const live = o.live?.(member.name)
+      const standing = store.teammates.get(member.name)?.value
+      const { context, ...tokens } = live?.usage ?? { input: 0, cachedInput: 0, output: 0, calls: 0, context: null }
+      return {
+        name: member.name,
+        role: member.role,
+        state: live?.state ?? (standing?.standing === 'failed' ? 'failed' : 'stopped'),
+        since: live?.since ?? standing?.at ?? '',
+        task: tasks.inHand(member.name)?.value.id ?? null,
+        waiting: live?.waiting ?? null,
+        unread: mail.unread(member.name),
+        restarts: live?.restarts ?? 0,
+        reason: live?.reason ?? standing?.reason ?? null,
+        model: `${member.model.provider ?? 'auto'}${member.model.name === undefined ? '' : `/${member.model.name}`}`,
+        tokens,
+        context,
+      }
+    }),
+    tasks: list,
+    archived: o.archived,
+    requests: requests.waiting(),
+    problems: [...o.problems, ...derivedProblems(core, list, o.probe, o.live)],
+    deadLetters: store.deadLetters.last,
+  }
+}
+
+const derivedProblems = (
+  core: Core,
+  list: readonly TaskShown[],
+  probe: Probe | null,
+  live: ((name: string) => ThreadStatus | undefined) | null,
+): string[] => {
+  const problems: string[] = []
+  for (const task of list) {
+    if (task.status === 'failed')
+      problems.push(`task ${task.id} "${task.title}" failed: ${firstLine(task.error)} (team task retry ${task.id})`)
+    if (task.status === 'pending') {
+      const dead = core.tasks.graph.deadBlockers(task)
+      if (dead.length > 0)
+        problems.push(
+          `task ${task.id} is blocked by ${dead.map(other => `${other.id}, which ${other.status === 'failed' ? 'failed' : 'was cancelled'}`).join(' and ')}`,
+        )
+    }
+  }
+  if (live)
+    for (const member of core.members) {
+      const status = live(member.name)
+      if (status?.state === 'failed')
+        problems.push(`${member.name} was given up: ${firstLine(status.reason)} (team restart ${member.name})`)
+      else if (status && status.restarts > 0)
+        problems.push(`${member.name} died ${status.restarts} times: ${firstLine(status.reason)}`)
+    }
+  if (core.store.deadLetters.last > 0)
+    problems.push(`${core.store.deadLetters.last} lines were no messages: see .messages/dead-letter.jsonl`)
+  if (probe && probe.kind === 'none')
+    problems.push(
+      core.config.sandbox === 'required'
+        ? `no sandbox works here (${probe.detail}), so commands and verify are refused: ${probe.remedy ?? 'see team doctor'}`
+        : `no sandbox works here (${probe.detail}): authority is not defended on this machine, same user, same files`,
+    )
+  else if (core.config.sandbox === 'off')
+    problems.push('sandbox is off: authority is not defended on this machine, same user, same files')
+  return problems
+}
+
+const firstLine = (text: string | null): string => (text ?? 'no reason given').split('\n')[0] ?? ''

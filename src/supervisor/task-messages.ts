@@ -1,0 +1,27 @@
+import { cut } from '../lib/text.ts'
+import type { Stored } from '../protocol/message.ts'
+import type { Core } from './core.ts'
+import type { Notices } from './notices.ts'
+
+/** A message of `type: task` makes a task for its receiver, once: the key derives from the message's id. */
+export const takeTaskMessage = (core: Core, notices: Notices, { message }: Stored): void => {
+  const isMember = core.members.some(member => member.name === message.to)
+  const [first = ''] = message.content.trim().split('\n')
+  const drop = {
+    title: cut(first.trim(), 200) || message.id,
+    description: message.content,
+    ...(isMember ? { assignee: message.to } : {}),
+  }
+  const added = core.tasks.add([drop], { by: message.from, key: keyOf(message) })
+  if (!added.ok) notices.problem(`message/${message.id}`, `message ${message.id} made no task: ${added.fault.message}`)
+}
+
+/** Those that a crash, or a moment's holder, left without their task. */
+export const takeTaskMessages = (core: Core, notices: Notices): void => {
+  for (const name of core.mail.inboxes)
+    for (const { value } of core.store.inbox(name).read(0))
+      if (value.message.type === 'task' && !core.store.marks.get(`drop/${keyOf(value.message)}`))
+        takeTaskMessage(core, notices, value)
+}
+
+const keyOf = (message: Stored['message']): string => `message/${message.to}/${message.id}`

@@ -1,0 +1,227 @@
+import { describe, expect, it } from 'vitest'
+import type { Clock } from '../../src/lib/clock.ts'
+import { unwrap } from '../../src/lib/result.ts'
+import { refusal } from '../../src/protocol/request.ts'
+import { openMemoryStore } from '../../src/store/memory.ts'
+import { Mail } from '../../src/supervisor/mail.ts'
+import { Requests } from '../../src/supervisor/requests.ts'
+
+/** A clock that a test moves by hand; wall and monotonic time apart. */
+const fakeClock = () => {
+  const at = { wall: Date.parse('2026-05-14T10:00:00Z'), mono: 1000 }
+  const clock: Clock = { wall: () => at.wall, mono: () => at.mono }
+  return { at, clock }
+}
+
+const setup = () => {
+  const { at, clock } = fakeClock()
+  const store = openMemoryStore(clock)
+  const mail = new Mail({
+    store,
+    clock,
+    names: ['alice', 'bob', 'boss'],
+    lead: 'boss',
+    maxBytes: 1000,
+    away: name => (name === 'bob' ? 'bob is stopped' : null),
+  })
+  return { at, clock, store, mail, requests: new Requests(store, clock, mail) }
+}
+
+const shutdown = (name: string, body = '') => ({
+  type: 'shutdown_request' as const,
+  from: 'human',
+  to: name,
+  title: `shut down, ${name}`,
+  body,
+  data: { teammate: name, graceMs: 5000 },
+})
+const merge = (task: string, head = 'abc') => ({
+  type: 'merge_request' as const,
+  from: 'supervisor',
+  to: 'human',
+  title: `merge ${task}`,
+  body: '',
+  data: { task, owner: 'alice', branch: `team/task-${task}`, head, trunk: 'def', commits: 1, files: ['a'], verify: [] },
+})
+
+describe('requests', () => {
+  it('D01 is decided once: the first wins, the others are told who decided what, and it never flips', () => {
+    for (let round = 0; round < 50; round++) {
+      const { requests } = setup()
+      const { id } = unwrap(requests.open(merge('1'))).request
+      expect(requests.decide(id, 'human', 'approve', null).ok).toBe(true)
+      expect(requests.decide(id, 'human', 'approve', null)).toMatchObject({
+        ok: false,
+        fault: { code: 'refused', message: expect.stringContaining('already approved by human') },
+      })
+      expect(requests.decide(id, 'human', 'reject', 'no')).toMatchObject({ ok: false })
+      expect(requests.get(id)?.value.status).toBe('approved')
+    }
+  })
+
+  it('D07 keeps every request apart, and tells each verdict to its own requester', () => {
+    const { requests, mail } = setup()
+    const a = unwrap(requests.open({ ...shutdown('alice'), from: 'alice', to: 'human' })).request
+    const b = unwrap(requests.open({ ...shutdown('bob'), from: 'bob', to: 'human' })).request
+    const c = unwrap(requests.open({ ...shutdown('alice', 'something else'), from: 'alice', to: 'human' })).request
+    expect(new Set([a.id, b.id, c.id]).size).toBe(3)
+    for (const request of [c, b, a]) unwrap(requests.decide(request.id, 'human', 'approve', `for ${request.id}`))
+    const verdicts = (name: string) =>
+      mail
+        .read(name, 0, 100)
+        .items.filter(item => item.stored.message.type === 'decision')
+        .map(item => item.stored.message.requestId)
+    expect(verdicts('alice')).toEqual([c.id, a.id])
+    expect(verdicts('bob')).toEqual([b.id])
+  })
+
+  it('answers a repeated request with the one that waits, and announces it once', () => {
+    const { requests, mail } = setup()
+    const first = unwrap(requests.open(merge('1'))).request
+    expect(unwrap(requests.open(merge('1'))).request.id).toBe(first.id)
+    requests.recover()
+    expect(mail.read('user', 0, 100).items.length).toBe(1)
+    expect(unwrap(requests.open(merge('1', 'another head'))).request.id).not.toBe(first.id)
+  })
+
+  it('D11 has its own words for each way in which a decision is refused', () => {
+    const { requests, at } = setup()
+    const texts = new Set<string>()
+    const refused = (id: string, by = 'human') => {
+      const result = requests.decide(id, by, 'approve', null)
+      expect(result.ok).toBe(false)
+      if (!result.ok) texts.add(result.fault.message.replace(/req_\w+/g, 'R').replace(/\d{4}-.*Z/, 'T'))
+    }
+    refused('req_99')
+    const approved = unwrap(requests.open(merge('1'))).request.id
+    refused(approved, 'alice')
+    unwrap(requests.decide(approved, 'human', 'approve', null))
+    refused(approved)
+    const rejected = unwrap(requests.open(merge('2'))).request.id
+    unwrap(requests.decide(rejected, 'human', 'reject', 'no'))
+    refused(rejected)
+    const expired = unwrap(requests.open({ ...shutdown('alice'), deadlineMs: 10 })).request.id
+    at.mono += 20
+    expect(requests.expire().map(request => request.id)).toEqual([expired])
+    refused(expired)
+    const withdrawn = unwrap(requests.open(merge('3'))).request.id
+    unwrap(requests.end(withdrawn, 'withdrawn', 'supervisor', 'the head moved'))
+    refused(withdrawn)
+    const superseded = unwrap(requests.open(merge('4'))).request.id
+    unwrap(requests.end(superseded, 'withdrawn', 'supervisor', 'the head moved', 'req_77'))
+    refused(superseded)
+    expect([...texts].length).toBe(7)
+  })
+
+  it('lets a teammate decide only what is addressed to it, and never what it asked for itself', () => {
+    const { requests } = setup()
+    const to = unwrap(requests.open(shutdown('alice'))).request
+    expect(requests.decide(to.id, 'bob', 'approve', null)).toMatchObject({
+      ok: false,
+      fault: { message: expect.stringContaining('for alice to decide') },
+    })
+    expect(requests.decide(to.id, 'alice', 'reject', 'busy').ok).toBe(true)
+    const own = { ...unwrap(requests.open(merge('1'))).request, from: 'boss', to: 'boss' }
+    expect(refusal(own, 'boss', 'approve')?.why).toBe('wrong decider')
+    expect(refusal(own, 'human', 'approve')).toBeNull()
+  })
+
+  it('binds a decision to what was shown', () => {
+    const { requests } = setup()
+    const { id, bodyHash } = unwrap(requests.open(merge('1'))).request
+    expect(requests.decide(id, 'human', 'approve', null, 'another hash')).toMatchObject({ ok: false })
+    expect(requests.decide(id, 'human', 'approve', null, bodyHash).ok).toBe(true)
+  })
+
+  it('goes from pending to needs_info and back by a question and its answer', () => {
+    const { requests } = setup()
+    const { id } = unwrap(requests.open(merge('1'))).request
+    expect(requests.decide(id, 'human', 'ask', null)).toMatchObject({ ok: false, fault: { code: 'usage' } })
+    unwrap(requests.decide(id, 'human', 'ask', 'why?'))
+    expect(requests.decide(id, 'human', 'ask', 'again?')).toMatchObject({ ok: false })
+    expect(requests.answer(id, 'bob', 'because')).toMatchObject({ ok: false })
+    expect(unwrap(requests.answer(id, 'alice', 'because')).request.status).toBe('pending')
+    expect(requests.answer(id, 'alice', 'because')).toMatchObject({ ok: false })
+    expect(unwrap(requests.decide(id, 'human', 'approve', null)).request.history.map(item => item.act)).toEqual([
+      'open',
+      'ask',
+      'answer',
+      'approve',
+    ])
+  })
+
+  it('J09 expires by the monotonic clock: a wall clock that steps expires nothing early and keeps nothing alive', () => {
+    const { requests, at } = setup()
+    const { id } = unwrap(requests.open({ ...shutdown('alice'), deadlineMs: 10_000 })).request
+    at.wall += 3_600_000
+    expect(requests.expire()).toEqual([])
+    at.wall -= 7_200_000
+    at.mono += 9_999
+    expect(requests.expire()).toEqual([])
+    at.mono += 1
+    expect(requests.expire().map(request => request.id)).toEqual([id])
+    expect(requests.get(id)?.value).toMatchObject({ outcome: 'expired', status: 'pending' })
+  })
+
+  it('D03 is pending still, under the same id, for the next holder of the store', () => {
+    const { requests, store, clock, mail } = setup()
+    const { id } = unwrap(requests.open({ ...shutdown('alice'), deadlineMs: 10_000 })).request
+    const next = new Requests(store, clock, mail)
+    expect(next.waiting().map(request => request.id)).toEqual([id])
+    expect(next.untilNext()).toBe(10_000)
+    expect(next.decide('1', 'alice', 'approve', null).ok).toBe(true)
+  })
+})
+
+describe('mail', () => {
+  it('A05 refuses a name nobody has, naming those there are, and makes no inbox for it', () => {
+    const { mail, store } = setup()
+    for (const to of ['nobody', 'ALICE', ' alice', 'reviewer', '', '../x']) {
+      const sent = mail.send({ from: 'user', to, content: 'x' })
+      expect(sent).toMatchObject({
+        ok: false,
+        fault: { code: 'unknown', hint: expect.stringContaining('alice, bob, boss, user') },
+      })
+    }
+    expect(store.inboxNames.filter(name => !['alice', 'bob', 'boss', 'user', 'supervisor'].includes(name))).toEqual([])
+  })
+
+  it('stores one message a recipient for all, and says of a stopped one that it waits', () => {
+    const { mail } = setup()
+    const { sent } = unwrap(mail.send({ from: 'alice', to: 'all', content: 'hello' }))
+    expect(sent.map(one => [one.to, one.how])).toEqual([
+      ['bob', 'queued'],
+      ['boss', 'delivered'],
+    ])
+    expect(unwrap(mail.send({ from: 'alice', to: 'lead', content: 'x' })).sent[0]?.to).toBe('boss')
+  })
+
+  it('takes equal text as another message, and an equal id as the same one', () => {
+    const { mail } = setup()
+    for (const id of ['m1', 'm2', 'm1'])
+      expect(mail.send({ from: 'user', to: 'alice', content: 'ok', id }).ok).toBe(true)
+    expect(mail.read('alice', 0, 10).items.length).toBe(2)
+    expect(mail.send({ from: 'user', to: 'alice', content: 'not ok', id: 'm1' })).toMatchObject({
+      ok: false,
+      fault: { code: 'conflict' },
+    })
+  })
+
+  it('A11 refuses a body over the limit, and takes the short one after it', () => {
+    const { mail } = setup()
+    expect(mail.send({ from: 'user', to: 'alice', content: 'x'.repeat(1001) })).toMatchObject({
+      ok: false,
+      fault: { message: expect.stringContaining('messageBytes') },
+    })
+    expect(mail.send({ from: 'user', to: 'alice', content: 'short' }).ok).toBe(true)
+  })
+
+  it('A03 looking consumes nothing', async () => {
+    const { mail, store } = setup()
+    unwrap(mail.send({ from: 'user', to: 'alice', content: 'x' }))
+    for (let look = 0; look < 2; look++) expect(mail.read('alice', 0, 10).items[0]?.receipt).toBe('stored')
+    expect(mail.unread('alice')).toBe(1)
+    await store.inbox('alice').ack('alice', 1, { event: 'message.taken', by: 'alice' }).durable
+    expect(mail.unread('alice')).toBe(0)
+  })
+})
