@@ -1,0 +1,62 @@
+import { mkdirSync } from 'node:fs'
+import { relative } from 'node:path'
+import * as z from 'zod'
+import { defineTool, error, said, type Tool } from '../agent/tool.ts'
+import type { CommandResult } from '../sandbox/shell.ts'
+
+const maxSeconds = 3600
+
+export const bash: Tool = defineTool({
+  name: 'bash',
+  description: 'Run a shell command in repo/.',
+  input: z.strictObject({ command: z.string().min(1), timeout_s: z.number().positive().max(maxSeconds).optional() }),
+  async run({ command, timeout_s }, { view, shell, signal, limits }) {
+    const seconds = timeout_s ?? limits.commandSeconds
+    const out = view.mounts.find(mount => mount.at === 'out')?.real
+    if (out !== undefined) mkdirSync(out, { recursive: true })
+    const result = await shell.run({
+      command,
+      timeoutMs: seconds * 1000,
+      signal,
+      outputBytes: limits.outputBytes,
+      outputMaxBytes: limits.outputMaxBytes,
+      outDir: out,
+    })
+    if ('refused' in result) return error(`${result.refused}: ${result.reason}`)
+    const file = result.file !== null && out !== undefined ? `out/${relative(out, result.file)}` : null
+    const text = [outcome(result, seconds, limits.outputMaxBytes, file), ...left(result), result.output].join('\n')
+    return said(text.trimEnd())
+  },
+})
+
+const outcome = (result: CommandResult, seconds: number, most: number, file: string | null): string => {
+  const took = `${(result.ms / 1000).toFixed(1)} s`
+  const whole = result.truncated
+    ? `, ${result.bytes} bytes of output${file === null ? '' : `, all of it in ${file}`}`
+    : result.bytes === 0
+      ? ', no output'
+      : ''
+  switch (result.endedBy) {
+    case 'time':
+      return `ended after ${seconds} s, its time limit (timeout_s)${whole}`
+    case 'output':
+      return `ended for its output, more than ${most} bytes${whole}`
+    case 'abort':
+      return `ended by the team after ${took}${whole}`
+    case 'itself':
+      return result.exitCode === null
+        ? `ended by ${result.signal ?? 'a signal'} after ${took}${whole}`
+        : `exit ${result.exitCode} in ${took}${whole}`
+  }
+}
+
+/** What lives on, so that nothing runs unseen. Its output is not heard any more. */
+const left = (result: CommandResult): string[] =>
+  result.left.length === 0
+    ? []
+    : [
+        `still running (ended when you stop; redirect output to a file to see it): ${result.left
+          .slice(0, 10)
+          .map(({ pid, command }) => `${command} (${pid})`)
+          .join(', ')}${result.left.length > 10 ? ` and ${result.left.length - 10} more` : ''}`,
+      ]
