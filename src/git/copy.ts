@@ -52,6 +52,7 @@ export const copyFiles = (workspace: string, clone: string, patterns: readonly s
       if (!done.ok) return done
     }
   }
+  if (!lstatSync(join(clone, '.git'), { throwIfNoEntry: false })?.isDirectory()) return ok({ copied, missing })
   const excluded = addExcludes(clone, copied.map(excludePattern))
   return excluded.ok ? ok({ copied, missing }) : excluded
 }

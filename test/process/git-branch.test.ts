@@ -62,6 +62,8 @@ describe('switching to a task’s branch', () => {
       notes: [],
     })
     expect(clone.git('rev-parse', 'hub/trunk')).toBe(newer)
+    // The hub's HEAD is its trunk, whatever that is called.
+    expect((await switchTo('team/task-2', { trunkRef: 'HEAD' })).head).toBe(newer)
     expect(clone.git('status', '--porcelain')).toBe('')
   })
 

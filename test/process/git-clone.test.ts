@@ -261,6 +261,10 @@ describe('copy', () => {
     )
     unwrap(await hub.ensureClone('alice', home()))
     expect(unwrap(hub.copy(home(), ['.env'])).copied).toEqual(['sub/.env'])
+    const plain = join(folder.dir, 'plain')
+    mkdirSync(plain)
+    expect(unwrap(hub.copy(plain, ['.env'])).copied).toEqual(['sub/.env'])
+    expect(readdirSync(plain)).toEqual(['sub'])
     expect(hub.copy(home(), ['/etc/passwd'])).toMatchObject({ ok: false, fault: { code: 'config' } })
   })
 
