@@ -1,6 +1,6 @@
 import { clock } from '../lib/clock.ts'
 import { findRoot } from '../store/find-root.ts'
-import { connect } from '../store/rpc/client.ts'
+import { connectDaemon } from './connect-daemon.ts'
 import { processOut } from './out.ts'
 import { renderStatus } from './render/status.ts'
 import { paint } from './render/text.ts'
@@ -31,13 +31,12 @@ const tellStatus = async (argv: readonly string[]): Promise<boolean> => {
   if (plain === null) return false
   const root = findRoot({ root: plain.root, cwd: process.cwd(), env: process.env })
   if (!root.ok) return false
-  const client = await connect(root.value)
-  if (!client.ok) return false
-  const hello = await client.value.call('hello', {})
-  // A command that holds the root for a moment is no daemon.
-  const status = hello.ok && hello.value.kind === 'daemon' ? await client.value.call('status', {}) : null
-  client.value.close()
-  if (!status?.ok) return false
+  const daemon = await connectDaemon(root.value)
+  if (!daemon.ok) return false
+  const { client } = daemon.value
+  const status = await client.call('status', {})
+  client.close()
+  if (!status.ok) return false
   const out = processOut()
   const colours = process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== 'dumb'
   if (plain.json) out.json(status.value)

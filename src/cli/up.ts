@@ -7,6 +7,7 @@ import type { Probe } from '../sandbox/shell.ts'
 import { findRoot, type LoadedConfig, loadConfig } from '../store/root.ts'
 import { type Daemon, startDaemon } from '../supervisor/daemon.ts'
 import { type Cli, type Commands, type Globals, handler, tell } from './cli.ts'
+import { connectDaemon } from './connect-daemon.ts'
 import { detach, type Ready, readyOf } from './detach.ts'
 import { excludeRunFiles } from './exclude.ts'
 import { openModels } from './models.ts'
@@ -14,7 +15,6 @@ import { screen } from './out.ts'
 import { downLines } from './render/down.ts'
 import { renderEvent } from './render/event.ts'
 import { version } from './version.ts'
-import { connectDaemon } from './with-team.ts'
 
 /** `team up`. */
 export const up = (commands: Commands, cli: Cli): Commands =>

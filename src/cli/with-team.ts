@@ -1,10 +1,11 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { JournalEntry } from '../protocol/event.ts'
-import type { Call, Hello, RpcParams } from '../protocol/rpc.ts'
+import type { Call, RpcParams } from '../protocol/rpc.ts'
 import { findRoot, loadConfig } from '../store/root.ts'
-import { type Client, connect } from '../store/rpc/client.ts'
+import type { Client } from '../store/rpc/client.ts'
 import { holdForAMoment, type Offline, readOnly } from '../supervisor/offline.ts'
 import type { Cli, Globals } from './cli.ts'
+import { connectDaemon } from './connect-daemon.ts'
 import { version } from './version.ts'
 
 /** A team root being asked: its daemon where one runs, else its files. */
@@ -57,16 +58,6 @@ export const withTeam = async (
   } finally {
     await opened.value.close()
   }
-}
-
-/** The daemon of `root`. A command that holds the root for a moment is none: fault `offline`, as when nobody listens. */
-export const connectDaemon = async (root: string): Promise<Result<{ client: Client; hello: Hello }>> => {
-  const client = await connect(root)
-  if (!client.ok) return client
-  const hello = await client.value.call('hello', {})
-  if (hello.ok && hello.value.kind === 'daemon') return ok({ client: client.value, hello: hello.value })
-  client.value.close()
-  return hello.ok ? fail('offline', `no daemon runs for ${root}`, 'start it with: team up') : hello
 }
 
 const online = (cli: Cli, root: string, client: Client): Team => ({

@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { afterEach } from 'vitest'
 import type { Status } from '../../src/protocol/rpc.ts'
 
-/** The built command. */
-export const command = fileURLToPath(new URL('../../dist/team.cjs', import.meta.url))
+/** The built command; TEAM_BIN names another build of it. */
+export const command = process.env.TEAM_BIN ?? fileURLToPath(new URL('../../dist/team.cjs', import.meta.url))
 
 export interface Ran {
   readonly code: number | null

@@ -6,8 +6,8 @@ import { openReadOnly } from '../../store/index.ts'
 import { type LoadedConfig, layout, loadConfig } from '../../store/root.ts'
 import { clientSocket } from '../../store/rpc/socket-path.ts'
 import type { Cli } from '../cli.ts'
+import { connectDaemon } from '../connect-daemon.ts'
 import { span } from '../render/text.ts'
-import { connectDaemon } from '../with-team.ts'
 import type { Check } from './machine.ts'
 
 const good = (what: string, detail: string): Check => ({ what, state: 'ok', detail, remedy: null })
