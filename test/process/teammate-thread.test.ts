@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { clock } from '../../src/lib/clock.ts'
 import { unwrap } from '../../src/lib/result.ts'
+import { startRunbook } from '../../src/model/runbook/server.ts'
 import { type Reply, type ScriptedServer, startScripted } from '../../src/model/scripted.ts'
 import { Limits } from '../../src/protocol/config.ts'
 import { FromThread, type ThreadData, type ToThread } from '../../src/protocol/thread.ts'
@@ -33,7 +34,7 @@ const until = async (condition: () => boolean, what: string): Promise<void> => {
 }
 
 /** The real thread, on a holder of the test's own. */
-const start = async (script: readonly Reply[] | (() => Reply)) => {
+const start = async (script: readonly Reply[] | (() => Reply), runbook: string | null = null) => {
   server = await startScripted(script)
   const work = join(home.path, 'work')
   mkdirSync(work, { recursive: true })
@@ -45,7 +46,10 @@ const start = async (script: readonly Reply[] | (() => Reply)) => {
     mode: 'dir',
     member: {
       ...member,
-      model: { provider: 'house', name: 'm', baseURL: server.baseURL, apiKeyEnv: 'HOUSE_KEY' },
+      model:
+        runbook === null
+          ? { provider: 'house', name: 'm', baseURL: server.baseURL, apiKeyEnv: 'HOUSE_KEY' }
+          : { provider: 'runbook', baseURL: runbook },
       permissions: { allow: ['sleep *', 'echo *'], ask: [], deny: [] },
     },
     limits: Limits.parse({}),
@@ -186,4 +190,25 @@ test('a thread that cannot be put together dies loudly', async () => {
   await until(() => one.exit() !== null, 'ended')
   expect(one.exit()).toBe(1)
   expect(String(one.errors[0])).toMatch(/alice\.jsonl:1 cannot be read/)
+})
+
+test('a task written as a runbook is carried out by a thread without any model', async () => {
+  const runbook = await startRunbook()
+  try {
+    const one = await start([], runbook.baseURL)
+    await one.idle()
+    const description = '```txt file=greet.txt\nhello\n```\n\n```sh\necho it ran\n```\n\n```expect\nit ran\n```\n'
+    one.send({ t: 'assign', task: task('7', { description, verify: ['true'] }) })
+    await until(() => holder.asks('task.complete').length + holder.asks('task.fail').length === 1, 'ended')
+    expect(holder.asks('task.fail')).toEqual([])
+    await one.idle()
+    expect(readFileSync(join(home.path, 'work', 'greet.txt'), 'utf8')).toBe('hello\n')
+    const id = holder.shutdown()
+    one.send({ t: 'mail', urgent: true })
+    await until(() => one.exit() !== null, 'ended')
+    expect(holder.requests.get(id)?.status).toBe('approved')
+    expect(one.heard.at(-1)).toMatchObject({ t: 'bye' })
+  } finally {
+    await runbook.close()
+  }
 })
