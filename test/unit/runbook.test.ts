@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-const toolNames = ['bash', 'edit_file', 'ls', 'message', 'request', 'something_else', 'task', 'write_file']
+const toolNames = ['bash', 'edit_file', 'ls', 'message', 'read_file', 'request', 'something_else', 'task', 'write_file']
 const toolsOf = (names: readonly string[]): ChatCompletionTool[] =>
   names.map(name => ({ type: 'function', function: { name, description: name, parameters: { type: 'object' } } }))
 
@@ -199,6 +199,18 @@ describe('the runbook model', () => {
     expect(brief(never.calls).slice(2)).toEqual([
       ['write_file', 'repo/a/c.txt'],
       ['task', 'fail'],
+    ])
+  })
+
+  it('looks at a file again that changed since it was read, and then replaces it', async () => {
+    const { calls } = await carry([task('```txt file=c.txt\nx\n```')], (call, nth) =>
+      nth === 1 ? 'error: repo/c.txt changed since you read it: read_file it again, then write' : fine(call, nth),
+    )
+    expect(brief(calls)).toEqual([
+      ['write_file', 'repo/c.txt'],
+      ['read_file', 'repo/c.txt'],
+      ['write_file', 'repo/c.txt'],
+      ['task', 'complete'],
     ])
   })
 

@@ -7,11 +7,13 @@ import { keyOf, mayMerge } from './policy.ts'
 import { demoTasks } from './tasks.ts'
 
 /** Looks again so often though nothing was told: an event is only a hint. */
-const sweepMs = 500
+const sweepMs = 300
+/** Events come in bursts: one look serves them all. */
+const burstMs = 20
 
 /**
  * Stands in for the human at the daemon's socket: approves merges by the demo's policy until every task has ended. A fault
- * when the daemon refuses or goes away, or when `signal` is aborted first.
+ * when one fails, when the daemon refuses or goes away, or when `signal` is aborted first. `onEntry` sees the whole journal.
  */
 export const approveAll = async (
   client: Client,
@@ -20,30 +22,25 @@ export const approveAll = async (
 ): Promise<Result<void>> => {
   const over = new AbortController()
   const bell = new Bell()
-  const following = client.follow(
-    { after: 0 },
-    entry => {
-      onEntry(entry)
-      bell.ring()
-    },
-    AbortSignal.any([signal, over.signal]),
-  )
-  const lost = following.then(end => {
-    bell.ring()
-    return end
-  })
+  const following = client.follow({ after: 0 }, () => bell.ring(), AbortSignal.any([signal, over.signal]))
+  let seen = 0
   try {
     while (!signal.aborted) {
       const heard = bell.next()
+      const news = await client.call('events', { after: seen, limit: 100_000 })
+      if (!news.ok) return news
+      news.value.entries.forEach(onEntry)
+      seen = news.value.last
       const done = await step(client)
       if (!done.ok) return done
       if (done.value) return ok(undefined)
       await Promise.race([heard, delay(sweepMs, undefined, true)])
+      await delay(burstMs)
     }
-    return fail('closed', String(signal.reason instanceof Error ? signal.reason.message : signal.reason))
+    return fail('closed', signal.reason instanceof Error ? signal.reason.message : String(signal.reason))
   } finally {
     over.abort()
-    await lost
+    await following
   }
 }
 
@@ -53,6 +50,9 @@ const step = async (client: Client): Promise<Result<boolean>> => {
   if (!listed.ok) return listed
   const tasks = new Map(listed.value.tasks.map((task): [string, Task] => [keyOf(task), task]))
   if (demoTasks.every(({ key }) => hasEnded(tasks.get(key)))) return ok(true)
+  // What depends on it would wait for ever; a person would look now, not go on.
+  const lost = [...tasks.values()].find(task => task.status === 'failed' || task.status === 'cancelled')
+  if (lost) return fail('invalid', `${keyOf(lost)} ${lost.status}: ${lost.error ?? 'no reason'}`)
   const may = new Set(mayMerge(tasks).map(key => tasks.get(key)?.id))
   const waiting = await client.call('request.list', {})
   if (!waiting.ok) return waiting

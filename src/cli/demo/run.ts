@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { bindGit } from '../../git/run.ts'
-import { type Clock, clock as systemClock } from '../../lib/clock.ts'
+import { type Clock, delay, clock as systemClock } from '../../lib/clock.ts'
 import { ok, type Result } from '../../lib/result.ts'
 import { layout } from '../../store/root.ts'
 import { oneLine } from '../render/text.ts'
@@ -108,9 +108,13 @@ const perform = async (run: Run): Promise<Result<Performed>> => {
     return worked
   }
   const down = await runTeam(command, root, ['down'], log('down'))
-  // The daemon ends by itself after `down`; one that does not is ended, and that is told.
-  const ended = await up.value.stop(down.ok ? 10_000 : 2000)
-  if (!down.ok) return down
+  if (!down.ok) {
+    await up.value.stop(2000)
+    return down
+  }
+  // After `down` the daemon ends by itself; one that does not is ended, and its exit code tells.
+  await Promise.race([up.value.ended, delay(10_000, undefined, true)])
+  const ended = await up.value.stop(2000)
   show('team down', down.value.trim().split('\n').join('; '))
   const landed = await runTeam(command, root, ['land'], log('land'))
   if (!landed.ok) return landed

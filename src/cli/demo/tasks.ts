@@ -25,9 +25,11 @@ const file = (path: string, text: string): string => `~~~ file=${path}\n${text}~
 const sh = (command: string, option = ''): string => `~~~sh${option}\n${command}\n~~~\n`
 /** Runs the tests as they are in the clone; `passing` is how many there are by then. */
 const tested = (passing: number): string => `${sh(verifyCommand)}~~~expect\n# pass ${passing}\n# fail 0\n~~~\n`
+/** The same where the trunk was merged in: how many there are depends on what is on it by then. */
+const green = `${sh(verifyCommand)}~~~expect\n# fail 0\n~~~\n`
 
 /**
- *   quoted-cells ─┬▶ totals ──┬▶ report ─┬▶ command ──▶ how-to-use        totals and table change the same lines: conflict
+ *   quoted-cells ─┬▶ totals ──┬▶ report ─┬▶ command ──▶ how-to-use    totals and table change the same lines: conflict
  *                 ├▶ table ───┤          │                            strict-numbers breaks what spread relies on: verify
  *                 ├▶ spread ──┘          │
  *                 └▶ strict-numbers ─────┘
@@ -86,7 +88,7 @@ Somebody else added to the list of exports meanwhile. Both lines are wanted.
 
 ${sh('git merge hub/trunk', ' may-fail')}
 ${file('src/index.js', code.index('csv', 'number', 'table', 'totals'))}
-${tested(9)}
+${green}
 commit: Keep both exports
 @counter: our exports met in src/index.js; both are in now.
 `,
@@ -126,9 +128,7 @@ Numbers became strict on the trunk: such cells are left out now.
 ${sh('git merge hub/trunk', ' may-fail')}
 ${file('src/spread.js', code.spreadMended)}
 ${file('test/spread.test.js', code.spreadTestMended)}
-${sh(verifyCommand)}~~~expect
-# fail 0
-~~~
+${green}
 commit: Leave cells without a number out
 @reader: spread() relied on n/a being 0; it asks isNumber() now.
 `,

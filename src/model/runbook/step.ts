@@ -114,13 +114,13 @@ const written = (
   calls: readonly Made[],
 ): Progress => {
   const folder = step.path.includes('/') ? step.path.slice(0, step.path.lastIndexOf('/')) : null
-  if (last.name === 'bash')
-    return readRun(result)?.exit === 0
-      ? { at: 'call', call: first(step) }
-      : failed(`making the folder ${folder ?? ''}`, result)
+  if (last.name === 'bash' && readRun(result)?.exit !== 0) return failed(`making the folder ${folder ?? ''}`, result)
+  if (last.name === 'bash' || last.name === 'read_file') return { at: 'call', call: first(step) }
   if (!isError(result)) return done(`wrote ${step.path}`)
-  const tried = calls.some(call => call.name === 'bash')
-  return folder !== null && !tried && /no such|not exist|missing|not found|parent|ENOENT|folder|directory/i.test(result)
+  const tried = (tool: string) => calls.some(call => call.name === tool)
+  // A merge or a command changed the file since: the runbook's text is meant to replace it all the same.
+  if (/\bread_file\b/.test(result) && !tried('read_file')) return want('read_file', { path: `repo/${step.path}` })
+  return folder !== null && !tried('bash') && /no such|not exist|no folder|not found|parent|ENOENT/i.test(result)
     ? want('bash', { command: `mkdir -p ${quoted(folder)}` })
     : failed(name(step), result)
 }
