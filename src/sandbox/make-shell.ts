@@ -60,7 +60,7 @@ export const makeShell = (options: ShellOptions): Shell => {
       clock: options.clock ?? clock,
     })
     live.add(running)
-    if (running.pid !== undefined) options.onStart?.({ mark, pid: running.pid, command: run.command })
+    if (running.pid !== undefined) options.onStart?.({ mark, pid: running.pid, command: redact(run.command) })
     return running
   }
 

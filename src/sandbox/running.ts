@@ -191,7 +191,7 @@ export class Running {
       truncated,
       file,
       endedBy: this.#endedBy,
-      left,
+      left: left.map(({ pid, command }) => ({ pid, command: this.#options.redact(command) })),
       ms: Math.round(clock.mono() - this.#began),
     }
   }

@@ -1,11 +1,13 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { endLeftovers, findMarked } from '../../src/sandbox/leftover.ts'
 import { makeShell, type ShellOptions } from '../../src/sandbox/make-shell.ts'
 import { probeSandbox } from '../../src/sandbox/probe.ts'
 import type { CommandResult, Probe, RunOptions, Shell } from '../../src/sandbox/shell.ts'
 import type { View } from '../../src/sandbox/view.ts'
+import { bundle } from '../support/bundle.ts'
 import { makePlace, type Place, until } from '../support/sandbox.ts'
 
 const found = await probeSandbox()
@@ -412,6 +414,35 @@ describe('without a sandbox', () => {
     ])
     expect(findMarked(`${place.root}#mate-2`).map(({ command }) => command)).toEqual(['sleep 75'])
     expect((await endLeftovers(`${place.root}#`, 300)).map(({ command }) => command)).toEqual(['sleep 75'])
+  })
+})
+
+describe('when the thread that started a command dies', () => {
+  const dieWith = async (probe: Probe): Promise<string> => {
+    const marker = `${place.root}#thread${++n}`
+    const data = {
+      view: { name: 'alice', root: place.root, workspace: place.workspace, mode: 'dir', dataPaths: [], hub: null },
+      probe,
+      marker,
+    }
+    const worker = new Worker(bundle(new URL('../support/shell-thread.ts', import.meta.url)), {
+      workerData: data,
+      env: {},
+    })
+    await until(() => findMarked(marker).some(({ command }) => command === 'sleep 91'), 10_000)
+    await worker.terminate()
+    return marker
+  }
+
+  test.skipIf(found.kind !== 'bwrap')('C03 in the sandbox all of it dies too, with nobody to end it', async () => {
+    const marker = await dieWith(found)
+    await until(() => findMarked(marker).length === 0)
+  })
+
+  test('C03 without one it lives on, and is found and ended by its mark', async () => {
+    const marker = await dieWith(none)
+    expect((await endLeftovers(marker, 300)).map(({ command }) => command)).toContain('sleep 91')
+    expect(findMarked(marker)).toEqual([])
   })
 })
 
