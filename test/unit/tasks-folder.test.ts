@@ -8,6 +8,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   utimesSync,
   writeFileSync,
@@ -374,6 +375,38 @@ describe('drops', () => {
     expect(team.problems).toEqual([])
     expect(store.tasks.size).toBe(0)
   })
+})
+
+test('a link to itself, a name too long for a note and a blocked archive of drops stop nothing else', async () => {
+  const folder = await team.start()
+  symlinkSync(at('loop.json'), at('loop.json'))
+  const long = `${'n'.repeat(248)}.json`
+  writeFileSync(at(long), '{"titel":1}')
+  // Nothing can be moved to a folder that is a file, as root neither.
+  writeFileSync(at('dropped'), '')
+  writeFileSync(at('a.json'), '{"title":"a"}')
+  writeFileSync(at('z.json'), '{"titel":"z"}')
+  await folder.settled()
+  await folder.settled()
+  expect(store.tasks.size).toBe(1)
+  expect(existsSync(at('z.json.error.txt'))).toBe(true)
+  expect(
+    folder
+      .problems()
+      .map(problem => [problem.kind, problem.file.slice(0, 12)])
+      .sort(),
+  ).toEqual([
+    ['drop', '.tasks/nnnnn'],
+    ['drop', '.tasks/z.jso'],
+    ['io', '.tasks/a.jso'],
+    ['io', '.tasks/nnnnn'],
+  ])
+  expect(team.problems).toHaveLength(4)
+  rmSync(at('dropped'))
+  await folder.settled()
+  expect(store.tasks.size).toBe(1)
+  expect(readdirSync(at('dropped'))).toEqual(['a.json'])
+  expect(team.mended).toContain('.tasks/a.json')
 })
 
 describe('hand edits', () => {

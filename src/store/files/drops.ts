@@ -49,8 +49,17 @@ export interface DropsOptions {
   readonly onProblem: (problem: Problem) => void
   /** What was told of this file stands no more. */
   readonly onMended: (file: string) => void
+  /** The disk refuses to read, note or move this file (its name in the folder). */
+  readonly onTrouble: (file: string, error: unknown) => void
+  readonly onFine: (file: string) => void
   /** Look at this file again after so many milliseconds. */
   readonly lookLater: (file: string, ms: number) => void
+}
+
+interface Found {
+  readonly stamp: Stamp
+  readonly bytes: Buffer
+  readonly drops: Parsed
 }
 
 /** Files dropped into the tasks folder: read, taken in and moved to `dropped/`, or refused with a note beside them. */
@@ -76,7 +85,13 @@ export class Drops {
     const taken: string[] = []
     const submitted: Promise<void>[] = []
     for (const file of files) {
-      const found = this.#read(file)
+      let found: Found | undefined
+      try {
+        found = this.#read(file)
+      } catch (error) {
+        this.#options.onTrouble(file, error)
+        continue
+      }
       if (!found) continue
       const { drops } = found
       if (drops.ok)
@@ -110,7 +125,7 @@ export class Drops {
     }
   }
 
-  #read(file: string): { stamp: Stamp; bytes: Buffer; drops: Parsed } | undefined {
+  #read(file: string): Found | undefined {
     const { lookLater } = this.#options
     const path = this.#path(file)
     const now = stamp(path)
@@ -148,8 +163,15 @@ export class Drops {
       this.#refuse(file, found.stamp, [hint === undefined ? message : `${message} (${hint})`])
       return false
     }
-    const now = stamp(this.#path(file))
-    if (now) this.#setAside(file, sameStamp(now, found.stamp) ? undefined : result.value)
+    try {
+      const now = stamp(this.#path(file))
+      if (now) this.#setAside(file, sameStamp(now, found.stamp) ? undefined : result.value)
+    } catch (error) {
+      // It stays where it is, and is known by its key at the next look.
+      this.#options.onTrouble(file, error)
+      return false
+    }
+    this.#options.onFine(file)
     this.#mended(file)
     return true
   }
@@ -184,7 +206,11 @@ export class Drops {
     const note = noteText(file, reasons)
     const noteFile = file + noteSuffix
     const known = this.#text(noteFile) === note
-    if (!known) writeFileSync(this.#path(noteFile), note, { mode: 0o600 })
+    try {
+      if (!known) writeFileSync(this.#path(noteFile), note, { mode: 0o600 })
+    } catch (error) {
+      this.#options.onTrouble(noteFile, error)
+    }
     const problem: Problem = {
       kind: 'drop',
       file: `${label}/${file}`,

@@ -10,7 +10,7 @@ import {
   statSync,
   writeSync,
 } from 'node:fs'
-import { basename, join, relative } from 'node:path'
+import { join, relative } from 'node:path'
 import * as z from 'zod'
 import { type Clock, iso } from '../../lib/clock.ts'
 import { splitLines } from '../../lib/files.ts'
@@ -57,6 +57,8 @@ const patienceMs = 300
  */
 export class InboxFile {
   readonly path: string
+  /** The path relative to the team root. */
+  readonly label: string
   readonly #options: InboxFileOptions
   readonly #log: Log<Stored>
   readonly #archive: string
@@ -75,7 +77,8 @@ export class InboxFile {
   constructor(options: InboxFileOptions, onOutgoing: () => void) {
     const { root, name, store, clock } = options
     this.#options = options
-    this.path = join(root, '.messages', `${name}.inbox.jsonl`)
+    this.label = `.messages/${name}.inbox.jsonl`
+    this.path = join(root, this.label)
     this.#archive = join(root, '.messages', 'archive')
     this.#log = store.inbox(name)
     this.#lastChange = clock.mono()
@@ -83,7 +86,7 @@ export class InboxFile {
     this.#mark = mark.success ? mark.data : { generation: 1, place: startPlace, old: [] }
     this.#incoming = new Incoming({
       ...options,
-      onDead: letter => options.onDead({ file: `.messages/${basename(this.path)}`, ...letter }),
+      onDead: letter => options.onDead({ file: this.label, ...letter }),
       onOwn: id => this.#unconfirmed.delete(id),
     })
     this.#unwatch = this.#log.watch(({ value }) => {

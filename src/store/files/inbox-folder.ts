@@ -1,7 +1,6 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Clock, iso } from '../../lib/clock.ts'
-import { errnoOf } from '../../lib/files.ts'
 import { nearest } from '../../lib/text.ts'
 import type { Limits } from '../../protocol/config.ts'
 import type { Stored } from '../../protocol/message.ts'
@@ -9,7 +8,7 @@ import type { Store } from '../store.ts'
 import { DeadLetters } from './dead-letters.ts'
 import { InboxFile } from './inbox-file.ts'
 import { Lane } from './lane.ts'
-import type { Problem } from './problem.ts'
+import { type Problem, Troubles } from './problem.ts'
 import { type Watch, watchFolder } from './watch.ts'
 
 export interface InboxFolderOptions {
@@ -50,6 +49,7 @@ export class InboxFolder {
   readonly #lane: Lane
   readonly #files = new Map<string, InboxFile>()
   readonly #letters: DeadLetters
+  readonly #troubles: Troubles
   readonly #standing = new Map<string, Problem>()
   #watch: Watch | undefined
   #sending: Promise<void> | undefined
@@ -61,6 +61,7 @@ export class InboxFolder {
     this.#dir = join(root, label)
     this.#lane = new Lane(file => this.#look(file), options.onFailure)
     this.#letters = new DeadLetters(root, store)
+    this.#troubles = new Troubles(options.onProblem, options.onMended)
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
     for (const name of names)
       this.#files.set(
@@ -97,7 +98,7 @@ export class InboxFolder {
       onHint: file => {
         if (file === null || this.#files.has(file) || file.endsWith(suffix) || file === label) this.#lane.look(file)
       },
-      onDeaf: error => this.#trouble(label, new Error(`cannot be watched: ${error.message}`, { cause: error })),
+      onDeaf: error => this.#troubles.tell(label, error),
       ...(sweepMs === undefined ? {} : { sweepMs }),
     })
     await this.#watch.ready
@@ -106,7 +107,7 @@ export class InboxFolder {
 
   /** What stands wrong in the folder now. */
   problems(): readonly Problem[] {
-    return [...this.#standing.values()]
+    return [...this.#standing.values(), ...this.#troubles.list()]
   }
 
   /** Resolves when everything the daemon sent so far stands in the files. */
@@ -151,9 +152,9 @@ export class InboxFolder {
   async #scan(file: InboxFile): Promise<void> {
     try {
       await file.scan()
+      this.#troubles.over(file.label)
     } catch (error) {
-      if (errnoOf(error) === undefined) throw error
-      this.#trouble(file.path, error)
+      this.#troubles.tell(file.label, error)
     }
     if (file.hasOutgoing) this.#sendSoon()
     this.#markSoon()
@@ -184,8 +185,7 @@ export class InboxFolder {
       if (scan) await file.scan()
       return againMs
     } catch (error) {
-      if (errnoOf(error) === undefined) throw error
-      this.#trouble(file.path, error)
+      this.#troubles.tell(file.label, error)
       return retryMs
     }
   }
@@ -229,10 +229,5 @@ export class InboxFolder {
     if (!this.#letters.add(letter)) return
     const reason = `at byte ${letter.offset}: ${letter.reason}`
     this.#options.onProblem({ kind: 'letter', file: letter.file, reason, standing: false, known: false })
-  }
-
-  #trouble(file: string, error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error)
-    this.#options.onProblem({ kind: 'io', file, reason, standing: false, known: false })
   }
 }

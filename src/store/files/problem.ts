@@ -1,3 +1,5 @@
+import { errnoOf } from '../../lib/files.ts'
+
 /** Something in a folder that people or foreign programs write that could not be taken as it is. */
 export interface Problem {
   /** drop: not taken in. edit: put back. deleted: restored. letter: a line that is no message. inbox: nobody's. io: the disk. */
@@ -9,4 +11,33 @@ export interface Problem {
   readonly standing: boolean
   /** It was told in an earlier run already. */
   readonly known: boolean
+}
+
+/** What the disk refuses, file by file: told when it begins or changes, not at each try, and over when a try succeeds. */
+export class Troubles {
+  readonly #standing = new Map<string, Problem>()
+  readonly #onProblem: (problem: Problem) => void
+  readonly #onMended: ((file: string) => void) | undefined
+
+  constructor(onProblem: (problem: Problem) => void, onMended?: (file: string) => void) {
+    this.#onProblem = onProblem
+    this.#onMended = onMended
+  }
+
+  list(): Problem[] {
+    return [...this.#standing.values()]
+  }
+
+  /** `file` relative to the team root. Anything that is no refusal of the disk is a bug, and thrown on. */
+  tell(file: string, error: unknown): void {
+    if (errnoOf(error) === undefined || !(error instanceof Error)) throw error
+    if (this.#standing.get(file)?.reason === error.message) return
+    const problem: Problem = { kind: 'io', file, reason: error.message, standing: true, known: false }
+    this.#standing.set(file, problem)
+    this.#onProblem(problem)
+  }
+
+  over(file: string): void {
+    if (this.#standing.delete(file)) this.#onMended?.(file)
+  }
 }

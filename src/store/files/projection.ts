@@ -17,7 +17,7 @@ export interface ProjectionOptions {
   readonly foreign: (id: string) => Promise<boolean>
   readonly onWritten?: (id: string) => void
   /** The disk refused; tried again later. */
-  readonly onTrouble: (file: string, error: Error) => void
+  readonly onTrouble: (file: string, error: unknown) => void
 }
 
 /** How long changes are gathered before they are written: a burst on one record is one write. */
@@ -104,7 +104,6 @@ export class Projection {
       try {
         this.#written.set(id, write(dir, path, shown))
       } catch (error) {
-        if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code === undefined) throw error
         onTrouble(file(id), error)
         this.#retry(id)
         continue

@@ -6,7 +6,7 @@ import type { Store } from '../store.ts'
 import { Calm, calmMs, freeName } from './drops.ts'
 import { Lane } from './lane.ts'
 import { readObject } from './past-tasks.ts'
-import type { Problem } from './problem.ts'
+import { type Problem, Troubles } from './problem.ts'
 import { Projection } from './projection.ts'
 import { readStamped, sameStamp, stamp } from './stamp.ts'
 import { type Watch, watchFolder } from './watch.ts'
@@ -16,6 +16,7 @@ export interface RequestsFolderOptions {
   readonly store: Store
   readonly clock: Clock
   readonly onProblem: (problem: Problem) => void
+  readonly onMended?: (file: string) => void
   /** The folder cannot go on (a bug, or the journal failed). */
   readonly onFailure: (error: unknown) => void
   readonly sweepMs?: number
@@ -35,6 +36,7 @@ export class RequestsFolder {
   readonly #lane: Lane
   readonly #projection: Projection
   readonly #calm: Calm
+  readonly #troubles: Troubles
   #isStarting = true
   #watch: Watch | undefined
   #unwatch: (() => void) | undefined
@@ -43,6 +45,7 @@ export class RequestsFolder {
     this.#options = options
     this.#dir = join(options.root, label)
     this.#calm = new Calm(options.clock)
+    this.#troubles = new Troubles(options.onProblem, options.onMended)
     this.#lane = new Lane(file => this.#look(file), options.onFailure)
     this.#projection = new Projection({
       dir: this.#dir,
@@ -51,7 +54,8 @@ export class RequestsFolder {
       text: id => this.#text(id),
       durable: () => options.store.flushed(),
       foreign: async id => this.#inspect(id),
-      onTrouble: (file, error) => this.#report('io', file, error.message),
+      onWritten: id => this.#troubles.over(`${label}/${fileOf(id)}`),
+      onTrouble: (file, error) => this.#troubles.tell(`${label}/${file}`, error),
     })
   }
 
@@ -67,11 +71,16 @@ export class RequestsFolder {
       onHint: file => {
         if (file === null || !file.startsWith('.')) this.#lane.look(file === null || idIn(file) === null ? null : file)
       },
-      onDeaf: error => this.#report('io', '', `cannot be watched: ${error.message}`),
+      onDeaf: error => this.#troubles.tell(label, error),
       ...(sweepMs === undefined ? {} : { sweepMs }),
     })
     await this.#watch.ready
     await this.#lane.settledNow()
+  }
+
+  /** What stands wrong in the folder now. */
+  problems(): readonly Problem[] {
+    return this.#troubles.list()
   }
 
   /** Resolves when every change of a request so far stands in its file. */
@@ -107,14 +116,21 @@ export class RequestsFolder {
   }
 
   #lookAt(file: string): void {
+    try {
+      this.#lookAtFile(file)
+    } catch (error) {
+      this.#troubles.tell(`${label}/${file}`, error)
+    }
+  }
+
+  #lookAtFile(file: string): void {
     const id = idIn(file)
     const isKnown = id !== null && this.#options.store.requests.get(id) !== undefined
     const at = stamp(join(this.#dir, file))
     if (id !== null && isKnown) {
       if (at) this.#inspect(id)
       else {
-        if (this.#projection.known(id) && !this.#projection.isDirty(id))
-          this.#report('request', file, 'deleted, and put back')
+        if (this.#projection.known(id) && !this.#projection.isDirty(id)) this.#report(file, 'deleted, and put back')
         this.#projection.forget(id)
         this.#projection.touch(id)
       }
@@ -128,7 +144,6 @@ export class RequestsFolder {
     const name = freeName(aside, file)
     renameSync(join(this.#dir, file), join(aside, name))
     this.#report(
-      'request',
       file,
       `no request has this file: requests are not made or decided by files (it is in .messages/archive/requests/${name})`,
     )
@@ -153,12 +168,8 @@ export class RequestsFolder {
       // After a crash a file may be older than its record: that is nobody's edit.
       const isBehind = this.#isStarting && typeof found.rev === 'number' && found.rev < rec.rev
       if (!isBehind)
-        this.#report(
-          'request',
-          fileOf(id),
-          `changed, and put back: decide by \`team approve ${id}\` or \`team reject ${id}\``,
-        )
-    } else if (read.bytes.some(byte => byte !== 0)) this.#report('request', fileOf(id), `${found}; put back`)
+        this.#report(fileOf(id), `changed, and put back: decide by \`team approve ${id}\` or \`team reject ${id}\``)
+    } else if (read.bytes.some(byte => byte !== 0)) this.#report(fileOf(id), `${found}; put back`)
     this.#projection.touch(id)
     return true
   }
@@ -168,13 +179,7 @@ export class RequestsFolder {
     return rec ? `${JSON.stringify({ ...rec.value, rev: rec.rev, v: 1 }, null, 2)}\n` : null
   }
 
-  #report(kind: 'request' | 'io', file: string, reason: string): void {
-    this.#options.onProblem({
-      kind,
-      file: file === '' ? label : `${label}/${file}`,
-      reason,
-      standing: false,
-      known: false,
-    })
+  #report(file: string, reason: string): void {
+    this.#options.onProblem({ kind: 'request', file: `${label}/${file}`, reason, standing: false, known: false })
   }
 }

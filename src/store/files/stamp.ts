@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { errnoOf } from '../../lib/files.ts'
 
 /** What tells one state of a file from another without reading it. */
 export interface Stamp {
@@ -37,8 +38,14 @@ const stampOf = (stat: BigIntStats): Stamp => ({
 
 /** The stamp of a regular file (links followed); undefined for anything else, or nothing. */
 export const stamp = (path: string): Stamp | undefined => {
-  const stat = statSync(path, { bigint: true, throwIfNoEntry: false })
-  return stat?.isFile() ? stampOf(stat) : undefined
+  try {
+    const stat = statSync(path, { bigint: true, throwIfNoEntry: false })
+    return stat?.isFile() ? stampOf(stat) : undefined
+  } catch (error) {
+    // A link that leads to itself, or a name that no file can have.
+    if (errnoOf(error) === 'ELOOP' || errnoOf(error) === 'ENAMETOOLONG') return undefined
+    throw error
+  }
 }
 
 /** A file's bytes with the stamp they were read at; undefined when it is gone or changed while being read. */
@@ -49,7 +56,7 @@ export const readStamped = (path: string): { readonly stamp: Stamp; readonly byt
   try {
     bytes = readFileSync(path)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if (errnoOf(error) === 'ENOENT') return undefined
     throw error
   }
   const after = stamp(path)

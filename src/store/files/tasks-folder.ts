@@ -11,7 +11,7 @@ import type { Store } from '../store.ts'
 import { Calm, calmMs, Drops, type DropsOptions, freeName } from './drops.ts'
 import { Lane } from './lane.ts'
 import { importTasks, readObject, tasksAt } from './past-tasks.ts'
-import type { Problem } from './problem.ts'
+import { type Problem, Troubles } from './problem.ts'
 import { Projection } from './projection.ts'
 import { readStamped, type Stamp, sameStamp, stamp } from './stamp.ts'
 import { TaskArchive } from './task-archive.ts'
@@ -53,6 +53,7 @@ export class TasksFolder {
   readonly #projection: Projection
   readonly #drops: Drops
   readonly #calm: Calm
+  readonly #troubles: Troubles
   /** What each file showed at its last revisions, newest last. */
   readonly #shown = new Map<string, TaskFile[]>()
   readonly #pending = new Map<string, TaskFile>()
@@ -70,6 +71,7 @@ export class TasksFolder {
     this.#dir = join(options.root, label)
     this.#archive = new TaskArchive(this.#dir, options.store, options.limits.archiveAfter)
     this.#calm = new Calm(options.clock)
+    this.#troubles = new Troubles(options.onProblem, options.onMended)
     this.#lane = new Lane(file => this.#look(file), options.onFailure)
     this.#drops = new Drops({
       dir: this.#dir,
@@ -78,6 +80,8 @@ export class TasksFolder {
       onDrop: options.onDrop,
       onProblem: problem => this.#report(problem),
       onMended: file => options.onMended?.(file),
+      onTrouble: (file, error) => this.#troubles.tell(`${label}/${file}`, error),
+      onFine: file => this.#troubles.over(`${label}/${file}`),
       lookLater: (file, ms) => this.#lane.lookLater(file, ms),
     })
     this.#projection = new Projection({
@@ -88,8 +92,7 @@ export class TasksFolder {
       durable: () => options.store.flushed(),
       foreign: id => this.#inspect(id),
       onWritten: id => this.#wrote(id),
-      onTrouble: (file, error) =>
-        this.#report({ kind: 'io', file: `${label}/${file}`, reason: error.message, standing: false, known: false }),
+      onTrouble: (file, error) => this.#troubles.tell(`${label}/${file}`, error),
     })
   }
 
@@ -116,14 +119,7 @@ export class TasksFolder {
     this.#watch = watchFolder(this.#dir, {
       clock,
       onHint: file => this.#hint(file),
-      onDeaf: error =>
-        this.#report({
-          kind: 'io',
-          file: label,
-          reason: `cannot be watched: ${error.message}`,
-          standing: false,
-          known: false,
-        }),
+      onDeaf: error => this.#troubles.tell(label, error),
       ...(sweepMs === undefined ? {} : { sweepMs }),
     })
     await this.#watch.ready
@@ -147,7 +143,7 @@ export class TasksFolder {
 
   /** What stands wrong in the folder now. */
   problems(): readonly Problem[] {
-    return this.#drops.problems()
+    return [...this.#drops.problems(), ...this.#troubles.list()]
   }
 
   /** Resolves when every change of a record so far stands in its file. */
@@ -246,6 +242,15 @@ export class TasksFolder {
 
   /** Takes in what a hand or another program wrote over a task's file. True: the file may be written now. */
   async #inspect(id: string): Promise<boolean> {
+    try {
+      return await this.#inspectFile(id)
+    } catch (error) {
+      this.#troubles.tell(`${label}/${fileOf(id)}`, error)
+      return false
+    }
+  }
+
+  async #inspectFile(id: string): Promise<boolean> {
     const { store } = this.#options
     const file = fileOf(id)
     const path = join(this.#dir, file)
@@ -345,6 +350,7 @@ export class TasksFolder {
     const shown = this.#pending.get(id)
     this.#pending.delete(id)
     if (shown) this.#keep(id, shown)
+    this.#troubles.over(`${label}/${fileOf(id)}`)
     if (this.#archive.isCandidate(id)) this.#archiveSoon()
   }
 
