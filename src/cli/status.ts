@@ -10,7 +10,7 @@ export const status = (commands: Commands, cli: Cli): Commands =>
     'The daemon, the teammates, the tasks, what waits for you, and anything wrong',
     y => y.option('json', { type: 'boolean', default: false }).example('$0 status --json', 'for a program'),
     handler(cli, args =>
-      withTeam(cli, args, 'read', async team => {
+      withTeam(cli, args, 'status', async team => {
         const got = await team.call('status', {})
         if (!got.ok) return got
         if (args.json) cli.out.json(got.value)

@@ -24,13 +24,14 @@ export interface Team {
 }
 
 /**
- * Finds the team root and asks it. `read`: the daemon, else the files, marked as of when. `change`: the daemon, else the root
- * is held for a moment (a live holder of that kind is waited for). `daemon`: fault `offline` where none runs.
+ * Finds the team root and asks it. `read`: the daemon, else the files, marked as of when. `status`: the same, where the
+ * answer itself says as of when. `change`: the daemon, else the root is held for a moment (a live holder of that kind is
+ * waited for). `daemon`: fault `offline` where none runs.
  */
 export const withTeam = async (
   cli: Cli,
   args: Globals,
-  need: 'read' | 'change' | 'daemon',
+  need: 'read' | 'status' | 'change' | 'daemon',
   act: (team: Team) => Promise<Result<number>>,
 ): Promise<Result<number>> => {
   const found = findRoot({ root: args.root, cwd: cli.cwd, env: cli.env })
@@ -49,8 +50,8 @@ export const withTeam = async (
   const loaded = loadConfig(root)
   if (!loaded.ok) return loaded
   const { workspace, mode, config, members } = loaded.value
-  const options = { root, workspace, mode, config, members, version, clock: cli.clock }
-  const opened = need === 'read' ? await readOnly(options) : await holdForAMoment(options)
+  const options = { root, workspace, mode, config, members, version, clock: cli.clock, env: cli.env }
+  const opened = need === 'read' || need === 'status' ? await readOnly(options) : await holdForAMoment(options)
   if (!opened.ok) return opened
   if (need === 'read' && opened.value.asOf !== null) cli.out.note(`no daemon is running; as of ${opened.value.asOf}`)
   try {

@@ -4,6 +4,7 @@ import { oneLine, type Paint, when } from './text.ts'
 /** Steps too small for a screen that tells what happened; `--all` shows them. */
 const small: ReadonlySet<EventType> = new Set<EventType>([
   'message.taken',
+  'inbox.read',
   'task.edited',
   'task.resolved',
   'task.archived',
@@ -103,8 +104,16 @@ const words: Partial<Record<EventType, Say>> = {
     `moved the trunk${info.task === undefined ? '' : ` by task ${text(info.task)}`} to ${hash(info.to ?? info.commit)}`,
   'base.moved': info => `took the moved base into the trunk (${text(info.how)}, ${hash(info.to)})`,
   landed: info => `landed ${text(info.commits)} commits in ${text(info.branch)} (${text(info.how)})`,
+  'clone.made': info => `made the clone of ${text(info.name)}`,
+  'clone.mended': info => `mended the clone of ${text(info.name)}${because(info.text ?? info.reason)}`,
+  'command.orphan': info => `${text(info.name)} left a command behind, pid ${text(info.pid)}${because(info.command)}`,
+  'config.warning': info => `warns${because(info.text)}`,
   warning: info => `warns${because(info.text ?? info.reason)}`,
 }
+
+/** A message that announces what an event of its own tells already. */
+const isEcho = (event: EventType, info: Info): boolean =>
+  event === 'message.stored' && (info.type === 'request' || info.type === 'decision')
 
 /** Of these the one who matters is named in the entry, not the one who wrote it down. */
 const subject = (entry: JournalEntry): string => {
@@ -114,8 +123,8 @@ const subject = (entry: JournalEntry): string => {
 
 /** One line for one entry, or null where it is too small a step for this screen. */
 export const renderEvent = (entry: JournalEntry, o: { now: number; paint: Paint; all: boolean }): string | null => {
-  if (!o.all && small.has(entry.event)) return null
   const info = entry.info ?? {}
+  if (!o.all && (small.has(entry.event) || isEcho(entry.event, info))) return null
   const say = words[entry.event]
   const said = say
     ? say(info, entry)

@@ -63,7 +63,7 @@ const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): stri
         mate.unread === 0 ? '-' : String(mate.unread),
         mate.context === null ? '-' : `${Math.round(mate.context * 100)}%`,
         mate.tokens.calls === 0 ? '-' : `${count(mate.tokens.input)}/${count(mate.tokens.output)}`,
-        oneLine(mate.model, 30),
+        oneLine(mate.model.replace(/^(.+)\/\1$/, '$1'), 30),
         [
           ...(mate.waiting ? [`waits for ${oneLine(mate.waiting.what, 60)} (${oneLine(mate.waiting.whom, 40)})`] : []),
           ...(mate.restarts > 0 ? [plural(mate.restarts, 'restart')] : []),
