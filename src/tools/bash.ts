@@ -40,7 +40,7 @@ const outcome = (result: CommandResult, seconds: number, most: number, file: str
     case 'time':
       return `ended after ${seconds} s, its time limit (timeout_s)${whole}`
     case 'output':
-      return `ended for its output, more than ${most} bytes${whole}`
+      return `ended for its output, more than ${most} bytes${file === null ? '' : `, the first of them in ${file}`}`
     case 'abort':
       return `ended by the team after ${took}${whole}`
     case 'itself':
