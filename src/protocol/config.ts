@@ -20,8 +20,6 @@ const modelShape = {
   contextWindow: bytes,
   maxOutputTokens: bytes,
   temperature: z.number().min(0).max(2),
-  fallbacks: z.array(z.string()),
-  price: z.strictObject({ in: z.number().min(0), cachedIn: z.number().min(0), out: z.number().min(0) }),
   quirks: z.strictObject({
     maxTokensField: z.enum(['max_tokens', 'max_completion_tokens']).optional(),
     streamUsage: z.boolean().optional(),
@@ -53,8 +51,6 @@ export const TeammateConfig = z.strictObject({
 export type TeammateConfig = z.infer<typeof TeammateConfig>
 
 export const Limits = z.strictObject({
-  /** Model calls at the same time, over the whole team. */
-  modelCalls: z.number().int().min(1).default(8),
   /** A model answer without any content for so long is given up. */
   modelIdleSeconds: seconds.default(120),
   /** Retries of one model call before the turn counts as failed. */

@@ -160,7 +160,14 @@ export const move = (task: Task, m: Move): Task | null => {
         ? next({ status: 'pending', claimed: null, error: m.reason, returns: task.returns + 1 })
         : null
     case 'release':
-      return working && !task.claimed ? next({ status: 'pending', owner: null, error: m.reason }) : null
+      // What it was sent back with is what the next owner must know.
+      return working && !task.claimed
+        ? next({
+            status: 'pending',
+            owner: null,
+            error: task.returns > 0 && task.error !== null ? task.error : m.reason,
+          })
+        : null
     case 'complete':
       return working ? next({ status: 'completed', result: m.result, completedAt: m.at, error: null }) : null
     case 'fail':

@@ -25,7 +25,7 @@ export interface AssignedTask {
   readonly title: string
   readonly description: string
   readonly attempt: number
-  /** What was wrong with the last claim or attempt. */
+  /** What its claim was sent back with, if it was. */
   readonly error: string | null
   readonly verify: readonly string[]
   readonly paths: readonly string[]

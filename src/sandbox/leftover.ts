@@ -14,6 +14,9 @@ export interface Leftover {
  */
 export const markVariable = 'TEAM_COMMAND'
 
+/** The marker of a teammate's commands (or, with another `name`, of the supervisor's own) in this team root. */
+export const teamMarker = (root: string, name: string): string => `${root}#${name}`
+
 /**
  * Living processes whose environment carries `marker`; one that ends in `#` or `-` stands for all that begin so. A process
  * id alone is never trusted: it may be another program's by now. Linux only; elsewhere, and for processes that threw their

@@ -23,6 +23,9 @@ export interface LoadedConfig {
 const planned: Readonly<Record<string, readonly string[]>> = {
   '': ['budget', 'review', 'hooks', 'notify'],
   teammates: ['budget'],
+  model: ['fallbacks', 'price'],
+  'teammates.model': ['fallbacks', 'price'],
+  limits: ['modelCalls'],
   approvals: ['plan_request', 'resource_request', 'permission_request', 'question'],
 }
 const plannedTools = ['ask_user', 'background', 'compact', 'memory', 'subagent']

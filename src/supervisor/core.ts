@@ -71,3 +71,28 @@ export const clonePath = (core: { root: string }, name: string): string => join(
 
 /** The inbox of whoever leads: the lead, else the human. */
 export const leadInbox = (core: Core): string => core.config.lead ?? 'user'
+
+/** Keeps what a teammate did on its branch before the task leaves its hands: commits, and work saved aside, go to the hub. */
+export const keepWork = async (core: Core, task: Task): Promise<void> => {
+  const { hub, store } = core
+  if (!hub || task.owner === null || task.branch === null) return
+  const dir = clonePath(core, task.owner)
+  const kept = await hub.fetchBranch(dir, task.branch)
+  const warn = (text: string) => store.note({ event: 'warning', by: 'supervisor', info: { task: task.id, text } })
+  if (!kept.ok) warn(`its branch could not be fetched: ${kept.fault.message}`)
+  await keepRescued(core, task.owner)
+}
+
+/** Takes what was saved aside in a teammate's clone (work uncommitted when the task changed) into the hub. */
+export const keepRescued = async ({ hub, store, root }: Core, name: string): Promise<void> => {
+  if (!hub) return
+  const rescued = await hub.fetchRescue(clonePath({ root }, name), name)
+  if (!rescued.ok)
+    store.note({
+      event: 'warning',
+      by: 'supervisor',
+      info: { name, text: `what was saved aside could not be fetched: ${rescued.fault.message}` },
+    })
+  else if (rescued.value.length > 0)
+    store.note({ event: 'work.rescued', by: 'supervisor', info: { name, refs: rescued.value } })
+}

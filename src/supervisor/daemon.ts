@@ -2,14 +2,14 @@ import { rmSync } from 'node:fs'
 import { type Hub, openHub } from '../git/hub.ts'
 import { type Clock, iso } from '../lib/clock.ts'
 import { makeRedactor } from '../lib/redact.ts'
-import { ok, type Result } from '../lib/result.ts'
+import { type Fault, FaultError, ok, type Result } from '../lib/result.ts'
 import type { Config, Member } from '../protocol/config.ts'
 import type { JournalEntry } from '../protocol/event.ts'
 import type { Stored } from '../protocol/message.ts'
 import type { Call, DownReport, Hello } from '../protocol/rpc.ts'
 import type { Task } from '../protocol/task.ts'
 import type { FromThread } from '../protocol/thread.ts'
-import { endLeftovers } from '../sandbox/leftover.ts'
+import { endLeftovers, teamMarker } from '../sandbox/leftover.ts'
 import { makeShell } from '../sandbox/make-shell.ts'
 import type { Probe, Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
@@ -19,10 +19,10 @@ import { type Core, makeCore } from './core.ts'
 import { Dispatch } from './dispatch.ts'
 import { Folders } from './folders.ts'
 import { type Handlers, makeHandlers } from './handlers.ts'
+import { hiddenPaths } from './hidden.ts'
 import { importRequests } from './import.ts'
 import { type DaemonLog, openLog } from './log.ts'
 import { isUrgent } from './mail.ts'
-import { hiddenPaths, marker } from './marks.ts'
 import { type MembersOptions, setStanding, startMember } from './members.ts'
 import { Notices } from './notices.ts'
 import { Proof } from './proof.ts'
@@ -68,11 +68,12 @@ export interface Daemon {
  */
 export const startDaemon = async (o: DaemonOptions): Promise<Result<Daemon>> => {
   const paths = layout(o.root)
+  let failed: (fault: Fault) => void = () => undefined
   const held = await hold(o.root, 'daemon', {
     version: o.version,
     clock: o.clock,
-    waitMs: 10_000,
     takeover: o.takeover,
+    onFailure: fault => failed(fault),
   })
   if (!held.ok) return held
   const holder = held.value
@@ -82,6 +83,7 @@ export const startDaemon = async (o: DaemonOptions): Promise<Result<Daemon>> => 
       workspace: o.workspace,
       hubDir: paths.hub,
       trunk: o.config.trunk,
+      env: o.threadEnv,
       ...(o.config.base === undefined ? {} : { base: o.config.base }),
     })
     if (!opened.ok) {
@@ -91,6 +93,7 @@ export const startDaemon = async (o: DaemonOptions): Promise<Result<Daemon>> => 
     hub = opened.value
   }
   const run = new Run(o, holder, hub)
+  failed = fault => run.fatal(new FaultError(fault))
   await run.start()
   return ok(run)
 }
@@ -155,11 +158,11 @@ class Run implements Daemon {
         mode: o.config.sandbox,
         permissions: o.config.permissions,
         secrets: o.secrets,
-        marker: marker(o.root, 'verify'),
+        marker: teamMarker(o.root, 'verify'),
       })
     this.#folders = new Folders(core, {
       onTaskMessage: stored => takeTaskMessage(core, this.#notices, stored),
-      onFailure: error => void this.#fatal(error),
+      onFailure: error => this.fatal(error),
     })
     this.#threads = new Threads({
       entry: o.threadEntry,
@@ -222,11 +225,6 @@ class Run implements Daemon {
     const { store, tasks, requests, members, clock } = this.#core
     const paths = layout(this.#o.root)
     store.onEntry(entry => this.#entry(entry))
-    store.note({
-      event: 'holder.started',
-      by: 'supervisor',
-      info: { pid: this.hello.pid, version: this.hello.version, epoch: this.hello.epoch },
-    })
     importRequests(store, paths.requests, iso(clock.wall()))
     tasks.recover()
     requests.recover()
@@ -235,7 +233,7 @@ class Run implements Daemon {
       if (value.status === 'in_progress' && !value.claimed && !members.some(member => member.name === value.owner))
         tasks.move(value.id, 'supervisor', { move: 'release', reason: `${value.owner} is not on the team any more` })
     rmSync(paths.verify, { recursive: true, force: true })
-    await endLeftovers(marker(this.#o.root, ''), 2000)
+    await endLeftovers(teamMarker(this.#o.root, ''), 2000)
     await this.#folders.start()
     store.requests.watch((_id, { value }) => {
       if (value.type === 'shutdown_request' && !this.#going) this.#shutdown.advance(value)
@@ -298,10 +296,11 @@ class Run implements Daemon {
   }
 
   /** The journal cannot be written, or there is a bug where it must not be: nothing more can be promised, so it ends, loudly. */
-  async #fatal(error: unknown): Promise<void> {
+  fatal(error: unknown): void {
+    if (this.#ended) return
     const text = error instanceof Error ? error.message : String(error)
     this.#log.error(`the daemon cannot go on: ${text}`, error)
-    await this.#end(1, `it cannot go on: ${text}`)
+    void this.#end(1, `it cannot go on: ${text}`)
   }
 
   /** Ends in reverse order of starting. The first reason is kept. */
@@ -313,7 +312,6 @@ class Run implements Daemon {
     this.#ending.abort(new Error(reason))
     await this.#threads.close()
     await this.#proof.settled()
-    this.#core.store.note({ event: 'holder.stopped', by: 'supervisor', info: { reason } })
     await this.#folders.close()
     await this.#core.store.flushed()
     // The answer to whoever asked goes out before the socket closes.
@@ -416,7 +414,7 @@ class Run implements Daemon {
 
   /** Ends whatever a dead thread's commands left running, known by the mark in their environment, never by a number. */
   async #sweep(name: string): Promise<void> {
-    for (const left of await endLeftovers(marker(this.#o.root, name), 2000))
+    for (const left of await endLeftovers(teamMarker(this.#o.root, name), 2000))
       this.#core.store.note({ event: 'command.orphan', by: 'supervisor', info: { name, ...left } })
   }
 
@@ -493,7 +491,8 @@ class Run implements Daemon {
       return (
         status?.state === 'stopped' ||
         status?.state === 'failed' ||
-        (status?.state === 'idle' && mail.unread(name) === 0)
+        (status?.state === 'idle' && mail.unread(name) === 0) ||
+        (status?.state === 'waiting' && status.waiting?.whom === 'human')
       )
     }
     const quiet =

@@ -178,7 +178,7 @@ export class Dispatch {
       title: task.title,
       description: task.description,
       attempt: task.attempts,
-      error: task.error,
+      error: task.returns > 0 ? task.error : null,
       verify: verifyCommands(this.#core, task),
       paths: task.paths,
       branch: task.branch,

@@ -100,13 +100,9 @@ export class Folders {
     if (problem.standing) this.#standing.set(problem.file, line(problem))
     if (problem.known) return
     const text = line(problem)
-    const event =
-      problem.kind === 'drop'
-        ? 'drop.refused'
-        : problem.kind === 'edit' || problem.kind === 'deleted' || problem.kind === 'request'
-          ? 'edit.refused'
-          : 'warning'
-    store.note({ event, by: 'supervisor', info: { file: problem.file, text } })
+    // Drops, edits and dead letters are in the journal by the folders' own words.
+    if (problem.kind === 'inbox' || problem.kind === 'io')
+      store.note({ event: 'warning', by: 'supervisor', info: { file: problem.file, text } })
     if (problem.kind === 'letter' || problem.kind === 'io') return
     // The id derives from what is said and when the file was at fault, so that a crash in between says it once.
     const id = `msg_${createHash('sha256').update(`${store.seq}\n${text}`).digest('hex').slice(0, 24)}`

@@ -12,7 +12,7 @@ import {
   type TaskShown,
 } from '../protocol/rpc.ts'
 import type { Task } from '../protocol/task.ts'
-import { type Core, clonePath, verifyCommands } from './core.ts'
+import { type Core, clonePath, keepWork, verifyCommands } from './core.ts'
 import { showDiff } from './diff.ts'
 import { readEvents, type Stream } from './events.ts'
 import { humanInbox, isUrgent } from './mail.ts'
@@ -73,18 +73,6 @@ export const makeHandlers = (
   }
   const sender = (actor: string) => (actor === 'human' ? humanInbox : actor)
 
-  /** Keeps what a teammate did on its branch before the task leaves its hands: commits go to the hub. */
-  const keepWork = async (task: Task): Promise<void> => {
-    if (!hub || task.owner === null || task.branch === null) return
-    const kept = await hub.fetchBranch(clonePath(core, task.owner), task.branch)
-    if (!kept.ok)
-      store.note({
-        event: 'warning',
-        by: 'supervisor',
-        info: { task: task.id, text: `its branch could not be fetched: ${kept.fault.message}` },
-      })
-  }
-
   const table: Table = {
     hello: () => ok(hello()),
     status: async () => ok(await status()),
@@ -120,7 +108,7 @@ export const makeHandlers = (
         if (request.type === 'merge_request' && request.data.task === id)
           requests.end(request.id, 'withdrawn', 'supervisor', `task ${id} was cancelled`)
       await store.flushed()
-      if (task.value.status === 'in_progress' && !task.value.claimed) await keepWork(task.value)
+      if (task.value.status === 'in_progress' && !task.value.claimed) await keepWork(core, task.value)
       return ok({ task: show(id) })
     },
     'task.retry': async ({ id }, { actor }) => {
@@ -169,7 +157,7 @@ export const makeHandlers = (
     'task.release': async ({ reason }, { actor }) => {
       const task = inHand(actor)
       if (!task.ok) return task
-      await keepWork(task.value)
+      await keepWork(core, task.value)
       const moved = tasks.move(task.value.id, actor, { move: 'release', reason: reason ?? null })
       if (!moved.ok) return moved
       await moved.value.durable
@@ -178,7 +166,7 @@ export const makeHandlers = (
     'task.fail': async ({ reason }, { actor }) => {
       const task = inHand(actor)
       if (!task.ok) return task
-      await keepWork(task.value)
+      await keepWork(core, task.value)
       const moved = tasks.move(task.value.id, actor, { move: 'fail', reason })
       if (!moved.ok) return moved
       await moved.value.durable

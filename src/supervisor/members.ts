@@ -64,6 +64,8 @@ const makeReady = async (o: MembersOptions, name: string): Promise<Result<null>>
   const dir = clonePath(o.core, name)
   const clone = await hub.ensureClone(name, dir)
   if (!clone.ok) return clone
+  for (const text of [...clone.value.mended, ...clone.value.warnings])
+    store.note({ event: 'clone.mended', by: 'supervisor', info: { name, text } })
   if (!clone.value.made) return ok(null)
   store.note({ event: 'clone.made', by: 'supervisor', info: { name } })
   const set = await setUp(o.core, dir, o.shellFor, o.signal)

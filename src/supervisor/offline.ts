@@ -20,6 +20,8 @@ export interface OfflineOptions {
   readonly members: readonly Member[]
   readonly version: string
   readonly clock: Clock
+  /** Where git finds itself and the person's settings: PATH, HOME. */
+  readonly env: Readonly<Record<string, string | undefined>>
 }
 
 export interface Offline {
@@ -115,6 +117,7 @@ const existingHub = async (o: OfflineOptions): Promise<Result<Hub | null>> => {
     workspace: o.workspace,
     hubDir: hub,
     trunk: o.config.trunk,
+    env: o.env,
     ...(o.config.base === undefined ? {} : { base: o.config.base }),
   })
 }

@@ -129,7 +129,7 @@ export class Proof {
     }
     const result = hub
       ? await this.inLane(async () => this.#checkTree(task, await hub.trunk()))
-      : await this.#check(task, await folderView('verify', workspace, this.#hidden), commands)
+      : await this.#check(task, await folderView('verify', workspace, { hidden: this.#hidden }), commands)
     if (this.#signal.aborted) return
     if (result.couldNotRun) return this.#stuck(task, result)
     if (result.ok)
@@ -274,7 +274,7 @@ export class Proof {
       const ready = await setUp(this.#core, dir, this.#shell, this.#signal)
       if (!ready.ok)
         return { ok: false, couldNotRun: true, command: 'setup', exitCode: null, ms: 0, tail: ready.fault.message }
-      return await this.#check(task, await folderView('verify', dir), commands)
+      return await this.#check(task, await folderView('verify', dir, { readable: [hub.dir] }), commands)
     } finally {
       await rm(dir, { recursive: true, force: true })
     }

@@ -1,4 +1,3 @@
-import { copyFiles } from '../git/copy.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
@@ -16,12 +15,12 @@ export const setUp = async (
   signal: AbortSignal,
 ): Promise<Result<null>> => {
   const { copy, setup, limits } = core.config
-  if (copy.length > 0) {
-    const copied = await copyFiles(core.workspace, dir, copy)
+  if (core.hub && copy.length > 0) {
+    const copied = core.hub.copy(dir, copy)
     if (!copied.ok) return copied
   }
   if (setup === undefined) return ok(null)
-  const shell = shellFor(await folderView('setup', dir))
+  const shell = shellFor(await folderView('setup', dir, { readable: core.hub ? [core.hub.dir] : [] }))
   try {
     const result = await check(
       shell,

@@ -1,7 +1,7 @@
 import { ok, type Result } from '../lib/result.ts'
 import type { RequestOf } from '../protocol/request.ts'
 import type { DownReport } from '../protocol/rpc.ts'
-import { type Core, clonePath } from './core.ts'
+import { type Core, keepWork } from './core.ts'
 import type { Threads } from './threads.ts'
 
 type ShutdownRequest = RequestOf<'shutdown_request'>
@@ -132,14 +132,6 @@ export class Shutdown {
 export const releaseInHand = async (core: Core, name: string, why: string): Promise<void> => {
   const task = core.tasks.inHand(name)?.value
   if (!task) return
-  if (core.hub && task.branch !== null) {
-    const kept = await core.hub.fetchBranch(clonePath(core, name), task.branch)
-    if (!kept.ok)
-      core.store.note({
-        event: 'warning',
-        by: 'supervisor',
-        info: { task: task.id, text: `its branch could not be fetched: ${kept.fault.message}` },
-      })
-  }
+  await keepWork(core, task)
   core.tasks.move(task.id, 'supervisor', { move: 'release', reason: why })
 }

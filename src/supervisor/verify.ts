@@ -53,16 +53,20 @@ export const check = async (
 }
 
 /** A view of one folder that a check may write to, and of nothing else. */
-export const folderView = async (name: string, dir: string, hidden: readonly string[] = []): Promise<View> => {
+export const folderView = async (
+  name: string,
+  dir: string,
+  more: { hidden?: readonly string[]; readable?: readonly string[] } = {},
+): Promise<View> => {
   await mkdir(dir, { recursive: true })
   const real = await realpath(dir)
-  const mount = { at: 'repo', real, access: 'write' as const, hidden }
+  const mount = { at: 'repo', real, access: 'write' as const, hidden: more.hidden ?? [] }
   return {
     name,
     home: real,
     mounts: [mount],
     cwd: real,
-    readable: [],
+    readable: more.readable ?? [],
     resolve: path => fail('refused', `${join(real, path)}: a check has no file tools`),
   }
 }

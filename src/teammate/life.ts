@@ -15,6 +15,7 @@ import type { View } from '../sandbox/view.ts'
 import { takeBranch } from './branch.ts'
 import { type Choice, Intake } from './intake.ts'
 import { askedToStop, toldToStop } from './shutdown.ts'
+import { endTaskFile, writeTaskFile } from './task-file.ts'
 import { Voice } from './voice.ts'
 import { watched } from './watched.ts'
 import { interruptedNote, reminder, sayFault, taskItem } from './words.ts'
@@ -172,7 +173,7 @@ export class Life {
   // --- the task in hand
 
   async #work(task: AssignedTask): Promise<void> {
-    const { session, shell, root } = this.#o
+    const { session, shell, root, view, clock } = this.#o
     this.#next = null
     this.#inHand = task
     this.#left = null
@@ -184,6 +185,7 @@ export class Life {
       if (known) this.#closeTask('given up')
       this.#renew()
     }
+    writeTaskFile(view.home, task, iso(clock.wall()))
     const branch = await takeBranch(shell, root, task, this.#turn.signal)
     if (branch.ok) {
       const told = branch.value.map((text): Item => ({ k: 'note', text }))
@@ -232,8 +234,9 @@ export class Life {
   }
 
   #closeTask(how: string): void {
-    const { session, root, clock, member } = this.#o
+    const { session, root, clock, member, view } = this.#o
     const at = iso(clock.wall())
+    endTaskFile(view.home, how, at)
     closeTask(session, { folder: join(root, '.transcripts'), teammate: member.name, how, at })
   }
 

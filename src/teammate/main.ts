@@ -10,6 +10,7 @@ import { unwrap } from '../lib/result.ts'
 import { openModel, resolveModel } from '../model/index.ts'
 import { Limits, type Member } from '../protocol/config.ts'
 import type { FromThread, ThreadData, ToThread } from '../protocol/thread.ts'
+import { teamMarker } from '../sandbox/leftover.ts'
 import { makeShell } from '../sandbox/make-shell.ts'
 import { makeView } from '../sandbox/view.ts'
 import { pickTools } from '../tools/index.ts'
@@ -68,7 +69,7 @@ const main = async (): Promise<void> => {
     secrets: data.secrets,
     env: Object.fromEntries(['PATH', 'HOME'].flatMap(key => (process.env[key] ? [[key, process.env[key]]] : []))),
     // The supervisor finds by this mark what a dead thread's commands left running.
-    marker: `${root}#${name}`,
+    marker: teamMarker(root, name),
     onStart: ({ pid, command }) =>
       post({ t: 'event', event: 'command.started', info: { name, pid, command: command.slice(0, 200) } }),
     onEnd: ({ left }) => post({ t: 'event', event: 'command.ended', info: { name, left } }),

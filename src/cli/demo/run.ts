@@ -34,7 +34,8 @@ interface Outcome extends Summary {
   readonly ok: boolean
   readonly seconds: number
   readonly tests: { readonly passed: number; readonly failed: number }
-  readonly folder: string
+  /** Where all of it lies; null when it was taken away. */
+  readonly folder: string | null
   readonly problems: readonly string[]
 }
 
@@ -63,18 +64,18 @@ export const runDemo = async (options: DemoOptions): Promise<number> => {
     const run: Run = { dir, command: { team, env, clock }, show, signal: AbortSignal.any([stop.signal, limit]) }
     const done = await perform(run)
     const problems = done.ok ? done.value.problems : [done.fault.message, ...asFar(dir)]
+    const stays = options.keep || problems.length > 0
     const outcome: Outcome = {
       ok: problems.length === 0,
       seconds: Math.round((clock.mono() - began) / 100) / 10,
       ...summarize(readFacts(join(dir, 'tally-team'))),
       tests: done.ok ? done.value.tests : { passed: 0, failed: 0 },
-      folder: dir,
+      folder: stays ? dir : null,
       problems,
     }
-    const stays = options.keep || !outcome.ok
     if (!stays) rmSync(dir, { recursive: true, force: true })
     if (options.json) say(JSON.stringify(outcome, null, 2))
-    else for (const line of lines(outcome, stays)) say(line)
+    else for (const line of lines(outcome)) say(line)
     return outcome.ok ? 0 : 1
   } finally {
     process.off('SIGINT', onSignal)
@@ -196,7 +197,7 @@ const scrubbed = (env: Readonly<Record<string, string | undefined>>): Record<str
     }),
   )
 
-const lines = (outcome: Outcome, stays: boolean): string[] => {
+const lines = (outcome: Outcome): string[] => {
   const { tasks, merges, messages, shutdowns, tests, folder } = outcome
   const sentBack = merges.returned.map(each => `${each.task} (${oneLine(each.why, 60)})`).join(', ') || 'none'
   return [
@@ -208,7 +209,7 @@ const lines = (outcome: Outcome, stays: boolean): string[] => {
     `  shutdown   ${shutdowns.approved} of ${demoTeam.length} teammates agreed`,
     `  tests      ${tests.passed} passed, ${tests.failed} failed, on main after team land`,
     ...outcome.problems.map(problem => `  NOT AS EXPECTED: ${problem}`),
-    ...(stays
+    ...(folder !== null
       ? [
           '',
           'Where to look:',

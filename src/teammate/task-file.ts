@@ -1,0 +1,23 @@
+import { appendFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { AssignedTask } from '../protocol/thread.ts'
+
+/** TASK.md: the task in hand, for people and for the teammate's own `read_file`; no tool can write it. */
+export const writeTaskFile = (home: string, task: AssignedTask, at: string): void => {
+  const facts = [
+    `task ${task.id}, attempt ${task.attempt}, in hand since ${at}`,
+    ...(task.branch === null ? [] : [`branch ${task.branch}`]),
+    ...(task.paths.length === 0 ? [] : [`paths: ${task.paths.join(', ')}`]),
+    ...(task.verify.length === 0 ? [] : [`counts as done when this passes: ${task.verify.join('; ')}`]),
+  ]
+  const returned = task.error === null ? '' : `\n## Sent back\n\n${task.error}\n`
+  const text = `# ${task.title}\n\n${facts.map(fact => `- ${fact}`).join('\n')}\n\n${task.description.trimEnd()}\n${returned}`
+  const fresh = join(home, '.TASK.md.new')
+  writeFileSync(fresh, text)
+  renameSync(fresh, join(home, 'TASK.md'))
+}
+
+/** Marks the end of the task in TASK.md, so that whoever reads it later takes it for no work to be done. */
+export const endTaskFile = (home: string, how: string, at: string): void => {
+  appendFileSync(join(home, 'TASK.md'), `\n---\n\nEnded ${at}: ${how}\n`)
+}
