@@ -1,4 +1,5 @@
-import { constants, openSync, writeSync } from 'node:fs'
+import { closeSync, constants, openSync, writeSync } from 'node:fs'
+import { isatty } from 'node:tty'
 
 /** Where a command says what it has to say: stdout for what was asked, stderr for everything else. */
 export interface Out {
@@ -77,7 +78,32 @@ const terminal = (): ((text: string) => boolean) => {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return false
       gone = true
+      leaveTerminal()
       return true
     }
+  }
+}
+
+/**
+ * Puts /dev/null in the place of a terminal that is gone. Node puts a terminal's settings back when it exits, and aborts when
+ * that fails, as it does once the terminal was closed.
+ */
+export const leaveTerminal = (): void => {
+  for (const fd of [0, 1, 2]) {
+    if (!isatty(fd) && !isHungUp(fd)) continue
+    closeSync(fd)
+    // The lowest free number is the one just freed, unless a thread was quicker: then that place is filled as well.
+    const taken = openSync('/dev/null', 'r+')
+    if (taken !== fd) closeSync(taken)
+  }
+}
+
+/** A terminal that was hung up is not even told as one any more: every write to it fails. */
+const isHungUp = (fd: number): boolean => {
+  try {
+    writeSync(fd, '')
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EIO'
   }
 }

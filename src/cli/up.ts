@@ -11,7 +11,7 @@ import { connectDaemon } from './connect-daemon.ts'
 import { detach, type Ready, readyOf } from './detach.ts'
 import { excludeRunFiles } from './exclude.ts'
 import { openModels } from './models.ts'
-import { screen } from './out.ts'
+import { leaveTerminal, screen } from './out.ts'
 import { downLines } from './render/down.ts'
 import { renderEvent } from './render/event.ts'
 import { version } from './version.ts'
@@ -168,9 +168,11 @@ const listen = (clock: Clock, o: { hangUp: boolean }) => {
     asked++
     pass?.(asked > 1)
   }
-  const ignore = () => undefined
+  const onHangUp = () => {
+    if (o.hangUp && process.stdout.isTTY) leaveTerminal()
+  }
+  process.on('SIGHUP', onHangUp)
   for (const name of names) process.on(name, onSignal)
-  if (!o.hangUp) process.on('SIGHUP', ignore)
   return {
     to: (daemon: Daemon, graceMs: number, say: (line: string) => void) => {
       pass = force => {
@@ -186,7 +188,7 @@ const listen = (clock: Clock, o: { hangUp: boolean }) => {
     },
     stop: () => {
       for (const name of names) process.off(name, onSignal)
-      process.off('SIGHUP', ignore)
+      process.off('SIGHUP', onHangUp)
     },
   }
 }

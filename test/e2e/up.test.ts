@@ -1,7 +1,8 @@
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { ended, says, start, statusOf, team, teamOk, teamRoot, until } from '../support/cli.ts'
+import { cleanEnv, command, ended, says, start, statusOf, team, teamOk, teamRoot, until } from '../support/cli.ts'
 
 test('up -d returns when the daemon is ready, and everything is asked of it until down', async () => {
   const root = teamRoot()
@@ -77,6 +78,24 @@ test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
     expect((await statusOf(root)).holder).toBeNull()
   },
 )
+
+const hasScript = spawnSync('script', ['--version']).status === 0
+
+test.skipIf(!hasScript)('C11 closing the terminal stops it as down does, and it ends with exit 0', async () => {
+  const root = teamRoot()
+  const code = join(root, '..', 'code')
+  // `script` gives a terminal of its own and takes it away when it is killed; the shell passes the hang-up on, as shells do,
+  // and outlives the terminal to tell the exit code.
+  const line = `"$NODE" "$TEAM" up --root "$ROOT" & trap 'kill -HUP $!' HUP; wait $!; wait $!; echo $? > "$CODE"`
+  const terminal = spawn('script', ['-qfec', line, '/dev/null'], {
+    env: { ...cleanEnv(), SHELL: '/bin/sh', NODE: process.execPath, TEAM: command, ROOT: root, CODE: code },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  await says(terminal, /ready, pid/)
+  terminal.kill('SIGKILL')
+  expect(await until(() => existsSync(code) && readFileSync(code, 'utf8'))).toBe('0\n')
+  expect((await statusOf(root)).holder).toBeNull()
+})
 
 test('C11 detached, the end of the terminal does not end the daemon', async () => {
   const root = teamRoot()
