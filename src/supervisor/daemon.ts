@@ -6,9 +6,8 @@ import { type Fault, FaultError, ok, type Result } from '../lib/result.ts'
 import type { Config, Member } from '../protocol/config.ts'
 import type { JournalEntry } from '../protocol/event.ts'
 import type { Stored } from '../protocol/message.ts'
+import type { Request } from '../protocol/request.ts'
 import type { Call, DownReport, Hello } from '../protocol/rpc.ts'
-import type { Task } from '../protocol/task.ts'
-import type { FromThread } from '../protocol/thread.ts'
 import { endLeftovers, teamMarker } from '../sandbox/leftover.ts'
 import { makeShell } from '../sandbox/make-shell.ts'
 import type { Probe, Shell } from '../sandbox/shell.ts'
@@ -16,20 +15,19 @@ import type { View } from '../sandbox/view.ts'
 import { type Holder, hold } from '../store/index.ts'
 import { layout } from '../store/root.ts'
 import { type Core, makeCore } from './core.ts'
-import { Dispatch } from './dispatch.ts'
+import { Crew } from './crew.ts'
 import { Folders } from './folders.ts'
 import { type Handlers, makeHandlers } from './handlers.ts'
 import { hiddenPaths } from './hidden.ts'
 import { importRequests } from './import.ts'
 import { type DaemonLog, openLog } from './log.ts'
-import { isUrgent } from './mail.ts'
-import { type MembersOptions, setStanding, startMember } from './members.ts'
+import { setStanding, startMember } from './members.ts'
 import { Notices } from './notices.ts'
 import { Proof } from './proof.ts'
-import { releaseInHand, Shutdown } from './shutdown.ts'
+import { Quiet } from './quiet.ts'
+import { Shutdown } from './shutdown.ts'
 import { makeStatus } from './status.ts'
 import { takeTaskMessage, takeTaskMessages } from './task-messages.ts'
-import { type Reply, Threads } from './threads.ts'
 
 export interface DaemonOptions {
   readonly root: string
@@ -107,20 +105,18 @@ class Run implements Daemon {
   readonly #holder: Holder
   readonly #core: Core
   readonly #log: DaemonLog
-  readonly #redact: (text: string) => string
+  readonly #notices: Notices
   readonly #folders: Folders
-  readonly #threads: Threads
-  readonly #dispatch: Dispatch
+  readonly #crew: Crew
   readonly #proof: Proof
   readonly #shutdown: Shutdown
   readonly #table: Handlers
-  readonly #checkShell: (view: View) => Shell
+  readonly #quiet: Quiet
+  readonly #shellFor: (view: View) => Shell
   readonly #ending = new AbortController()
-  readonly #notices: Notices
   #finish: (end: { exit: number; reason: string }) => void = () => undefined
   #going: Promise<Result<DownReport>> | null = null
   #expiry: NodeJS.Timeout | undefined
-  #onceTimer: NodeJS.Timeout | undefined
   #ended = false
 
   constructor(o: DaemonOptions, holder: Holder, hub: Hub | null) {
@@ -130,94 +126,62 @@ class Run implements Daemon {
     this.done = new Promise(resolve => {
       this.#finish = resolve
     })
-    this.#redact = makeRedactor(o.secrets)
-    this.#log = openLog(layout(o.root).daemonLog, this.#redact)
-    this.#core = makeCore(
-      {
-        store: holder.store,
-        root: o.root,
-        workspace: o.workspace,
-        mode: o.mode,
-        config: o.config,
-        members: o.members,
-        clock: o.clock,
-        hub,
-      },
-      name => {
-        const state = this.#threads.status(name)?.state
-        return state === 'stopped' || state === 'failed' ? `${name} is ${state}` : null
-      },
-    )
-    const core = this.#core
+    const { root, workspace, mode, config, members, clock, probe, secrets } = o
+    const redact = makeRedactor(secrets)
+    this.#log = openLog(layout(root).daemonLog, redact)
+    const core = makeCore({ store: holder.store, root, workspace, mode, config, members, clock, hub }, name => {
+      const state = this.#crew.threads.status(name)?.state
+      return state === 'stopped' || state === 'failed' ? `${name} is ${state}` : null
+    })
+    this.#core = core
     this.#notices = new Notices(core, this.#log)
-    const hidden = hiddenPaths(o)
-    this.#checkShell = view =>
+    this.#shellFor = view =>
       makeShell({
         view,
-        probe: o.probe,
-        mode: o.config.sandbox,
-        permissions: o.config.permissions,
-        secrets: o.secrets,
-        marker: teamMarker(o.root, 'verify'),
+        probe,
+        mode: config.sandbox,
+        permissions: config.permissions,
+        env: o.threadEnv,
+        secrets,
+        marker: teamMarker(root, 'verify'),
       })
     this.#folders = new Folders(core, {
       onTaskMessage: stored => takeTaskMessage(core, this.#notices, stored),
       onFailure: error => this.fatal(error),
     })
-    this.#threads = new Threads({
-      entry: o.threadEntry,
-      threadEnv: o.threadEnv,
-      limits: o.config.limits,
-      clock: o.clock,
-      on: {
-        message: (name, message, reply) => this.#heard(name, message, reply),
-        state: (name, status) => {
-          if (status.state === 'idle') this.#dispatch.idle(name)
-          else this.#dispatch.busyNow(name)
-          this.#lookOnce()
-        },
-        died: (name, why, next) => this.#died(name, why, next),
-        failed: (name, why) => void this.#gaveUp(name, why),
-      },
-    })
-    this.#dispatch = new Dispatch({
+    this.#crew = new Crew({
       core,
-      send: (name, task) => void this.#threads.send(name, { t: 'assign', task }),
-      alive: name => {
-        const state = this.#threads.status(name)?.state
-        return state !== undefined && state !== 'stopped' && state !== 'failed'
-      },
-      onProblem: (key, text) => this.#notices.problem(key, text),
+      notices: this.#notices,
+      log: this.#log,
+      redact,
+      threadEntry: o.threadEntry,
+      threadEnv: o.threadEnv,
+      table: () => this.#table,
+      onChange: () => this.#changed(),
+      isGoing: () => this.#going !== null,
     })
     this.#proof = new Proof({
       core,
-      shell: this.#checkShell,
-      hidden,
+      shell: this.#shellFor,
+      hidden: hiddenPaths(o),
       signal: this.#ending.signal,
       onProblem: text => this.#notices.problem('proof', text),
     })
-    this.#shutdown = new Shutdown({
-      core,
-      threads: this.#threads,
-      afterStop: name => this.#afterStop(name, 'it was shut down'),
-    })
+    const { threads } = this.#crew
+    this.#shutdown = new Shutdown({ core, threads, afterStop: name => this.#crew.afterStop(name, 'it was shut down') })
     this.#table = makeHandlers(
       core,
       () => this.#status(),
       () => this.hello,
-      {
-        down: params => this.down(params),
-        restart: async name => {
-          const started = this.#threads.restart(name)
-          if (!started.ok) return started
-          setStanding(this.#core, name, 'live', null)
-          core.store.note({ event: 'teammate.revived', by: 'human', info: { name } })
-          await core.store.flushed()
-          return ok({ name })
-        },
-        after: id => this.#afterClaim(id),
-      },
+      { down: params => this.down(params), restart: name => this.#restart(name), after: id => afterClaim(core, id) },
     )
+    this.#quiet = new Quiet({
+      core,
+      crew: this.#crew,
+      proof: this.#proof,
+      folders: this.#folders,
+      onQuiet: open => this.#endQuietly(open),
+    })
     this.handlers = this.#table.human
   }
 
@@ -240,59 +204,41 @@ class Run implements Daemon {
       if (value.type === 'merge_request') this.#advance(value.data.task)
       this.#armExpiry()
     })
-    store.tasks.watch((id, { value }, old) => {
-      this.#followTask(id, value, old?.value)
+    store.tasks.watch((id, { value }, old, why) => {
+      if (value.claimed) this.#advance(id)
+      this.#crew.taskChanged(value, old?.value, why.by)
+      if ((value.status === 'failed' || value.status === 'cancelled') && old && old.value.status !== value.status)
+        this.#notices.taskEnded(value)
+      this.#changed()
     })
     for (const [id] of [...store.tasks.list()]) this.#advance(id)
+    for (const request of requests.all()) if (request.type === 'shutdown_request') this.#settleOld(request)
     this.#armExpiry()
-    this.#holder.serve((method, params, from) =>
-      this.#table.call(
-        'human',
-        method,
-        params,
-        from.stream === undefined ? undefined : { entry: from.stream, signal: from.signal },
-      ),
+    this.#holder.serve((method, params, { stream, signal }) =>
+      this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
     )
-    const team: MembersOptions = {
-      core: this.#core,
-      threads: this.#threads,
+    const { core, probe, dataPaths, secrets } = { core: this.#core, ...this.#o }
+    const team = {
+      core,
+      probe,
+      dataPaths,
+      secrets,
+      threads: this.#crew.threads,
       notices: this.#notices,
-      probe: this.#o.probe,
-      dataPaths: this.#o.dataPaths,
-      secrets: this.#o.secrets,
-      shellFor: this.#checkShell,
+      shellFor: this.#shellFor,
       signal: this.#ending.signal,
     }
     for (const member of members) await startMember(team, member)
     await store.flushed()
-    this.#dispatch.kick()
-    this.#lookOnce()
+    this.#crew.dispatch.kick()
+    this.#changed()
   }
 
   /** Asks everyone to stop by the protocol, then ends. A rejection is reported and the daemon goes on. A second call with `force` hurries the first. */
   down(o: { force: boolean; timeoutMs: number }): Promise<Result<DownReport>> {
     if (this.#going && o.force) void this.#forceAll()
-    this.#going ??= this.#down(o)
+    this.#going ??= this.#down(o, { exit: 0, reason: 'team down' })
     return this.#going
-  }
-
-  async #down(o: { force: boolean; timeoutMs: number }): Promise<Result<DownReport>> {
-    this.#dispatch.pause()
-    const report = await this.#shutdown.all({ ...o, by: 'human' })
-    if (report.ok && report.value.rejected.length > 0) {
-      this.#going = null
-      this.#dispatch.resume()
-      return report
-    }
-    await this.#end(0, 'team down')
-    return report
-  }
-
-  async #forceAll(): Promise<void> {
-    for (const request of this.#core.requests.waiting())
-      if (request.type === 'shutdown_request')
-        this.#core.requests.end(request.id, 'expired', 'supervisor', 'the human asked to stop at once')
-    await Promise.all(this.#threads.names().map(name => this.#threads.stop(name, 'forced', 0)))
   }
 
   /** The journal cannot be written, or there is a bug where it must not be: nothing more can be promised, so it ends, loudly. */
@@ -300,27 +246,72 @@ class Run implements Daemon {
     if (this.#ended) return
     const text = error instanceof Error ? error.message : String(error)
     this.#log.error(`the daemon cannot go on: ${text}`, error)
-    void this.#end(1, `it cannot go on: ${text}`)
+    void this.#end({ exit: 1, reason: `it cannot go on: ${text}` })
+  }
+
+  async #down(
+    o: { force: boolean; timeoutMs: number },
+    end: { exit: number; reason: string },
+  ): Promise<Result<DownReport>> {
+    this.#crew.dispatch.pause()
+    const report = await this.#shutdown.all({ ...o, by: 'human' })
+    if (report.ok && report.value.rejected.length > 0) {
+      this.#going = null
+      this.#crew.dispatch.resume()
+      return report
+    }
+    await this.#end(end)
+    return report
+  }
+
+  async #forceAll(): Promise<void> {
+    const { requests } = this.#core
+    for (const request of requests.waiting())
+      if (request.type === 'shutdown_request')
+        requests.end(request.id, 'expired', 'supervisor', 'the human asked to stop at once')
+    const { threads } = this.#crew
+    await Promise.all(threads.names().map(name => threads.stop(name, 'forced', 0)))
+  }
+
+  /** With `once`: what waits for a person decides the exit code. False when somebody rejects the shutdown. */
+  async #endQuietly(open: number): Promise<boolean> {
+    if (this.#going) return true
+    const timeoutMs = this.#o.config.limits.graceSeconds * 1000
+    const reason = open === 0 ? 'everything is done' : `${open} tasks wait for a person`
+    this.#going = this.#down({ force: false, timeoutMs }, { exit: open === 0 ? 0 : 1, reason })
+    await this.#going
+    return this.#ended
   }
 
   /** Ends in reverse order of starting. The first reason is kept. */
-  async #end(exit: number, reason: string): Promise<void> {
+  async #end(end: { exit: number; reason: string }): Promise<void> {
     if (this.#ended) return
     this.#ended = true
     clearTimeout(this.#expiry)
-    clearTimeout(this.#onceTimer)
-    this.#ending.abort(new Error(reason))
-    await this.#threads.close()
+    this.#quiet.close()
+    this.#ending.abort(new Error(end.reason))
+    await this.#crew.threads.close()
     await this.#proof.settled()
     await this.#folders.close()
-    await this.#core.store.flushed()
+    // A journal that cannot be written has told so already, and that is the reason kept.
+    await this.#core.store.flushed().catch(() => undefined)
     // The answer to whoever asked goes out before the socket closes.
     setImmediate(() => {
       void this.#holder.release().then(() => {
         this.#log.close()
-        this.#finish({ exit, reason })
+        this.#finish(end)
       })
     })
+  }
+
+  async #restart(name: string): Promise<Result<{ name: string }>> {
+    const { store } = this.#core
+    const started = this.#crew.threads.restart(name)
+    if (!started.ok) return started
+    setStanding(this.#core, name, 'live', null)
+    store.note({ event: 'teammate.revived', by: 'human', info: { name } })
+    await store.flushed()
+    return ok({ name })
   }
 
   /** Everything durable passes here, in order. */
@@ -330,189 +321,60 @@ class Run implements Daemon {
     if (!entry.append) return
     const [log, , value] = entry.append
     if (!log.startsWith('inbox/')) return
-    const name = log.slice('inbox/'.length)
     const stored = value as Stored
     if (stored.message.type === 'task') takeTaskMessage(this.#core, this.#notices, stored)
-    else this.#threads.send(name, { t: 'mail', urgent: isUrgent(stored) })
+    else this.#crew.mailFor(log.slice('inbox/'.length), stored)
   }
 
-  #heard(name: string, message: FromThread, reply: Reply): void {
-    const { store } = this.#core
-    switch (message.t) {
-      case 'req': {
-        const { id, method, params } = message
-        this.#table.call(name, method, params).then(
-          result => {
-            if (result.ok) reply({ t: 'res', id, ok: true, value: result.value })
-            else {
-              const { code, message: text, hint } = result.fault
-              reply({
-                t: 'res',
-                id,
-                ok: false,
-                fault: { code, message: text, ...(hint === undefined ? {} : { hint }) },
-              })
-            }
-          },
-          error => {
-            this.#log.error(`${method} asked by ${name} failed`, error)
-            reply({
-              t: 'res',
-              id,
-              ok: false,
-              fault: {
-                code: 'internal',
-                message: `${method} failed in the daemon: ${error instanceof Error ? error.message : String(error)}`,
-              },
-            })
-          },
-        )
-        return
-      }
-      case 'ready':
-        store.note({ event: 'teammate.ready', by: name, info: { name } })
-        if (this.#core.mail.unread(name) > 0)
-          this.#threads.send(name, { t: 'mail', urgent: this.#core.mail.hasUrgent(name) })
-        return
-      case 'state':
-        if (message.state === 'idle' && this.#core.mail.unread(name) > 0)
-          this.#threads.send(name, { t: 'mail', urgent: this.#core.mail.hasUrgent(name) })
-        return
-      case 'event':
-        store.note({ event: message.event, by: name, info: this.#scrub(message.info) })
-        return
-      default:
-        return
-    }
-  }
-
-  /** A thread's own words may carry what a command printed; the journal must not hold a secret. */
-  #scrub(info: Record<string, unknown>): Record<string, unknown> {
-    return JSON.parse(this.#redact(JSON.stringify(info))) as Record<string, unknown>
-  }
-
-  #died(name: string, why: string, next: { restart: number; inMs: number } | null): void {
-    this.#dispatch.gone(name)
-    this.#core.store.note({ event: 'teammate.died', by: 'supervisor', info: { name, why, ...(next ?? {}) } })
-    void this.#sweep(name)
-  }
-
-  async #gaveUp(name: string, why: string): Promise<void> {
-    this.#core.store.note({ event: 'teammate.failed', by: 'supervisor', info: { name, why } })
-    setStanding(this.#core, name, 'failed', why)
-    this.#notices.gaveUp(name, why)
-    await this.#afterStop(name, `${name} was given up: ${why}`)
-  }
-
-  async #afterStop(name: string, why: string): Promise<void> {
-    this.#dispatch.gone(name)
-    await this.#sweep(name)
-    await releaseInHand(this.#core, name, why)
-    if (!this.#going && this.#threads.status(name)?.state === 'stopped') setStanding(this.#core, name, 'stopped', why)
-    this.#core.store.note({ event: 'teammate.stopped', by: 'supervisor', info: { name } })
-  }
-
-  /** Ends whatever a dead thread's commands left running, known by the mark in their environment, never by a number. */
-  async #sweep(name: string): Promise<void> {
-    for (const left of await endLeftovers(teamMarker(this.#o.root, name), 2000))
-      this.#core.store.note({ event: 'command.orphan', by: 'supervisor', info: { name, ...left } })
+  /** A shutdown that an earlier daemon took with it: the thread is gone, so what it was asked for has happened. */
+  #settleOld(request: Request): void {
+    const { requests } = this.#core
+    if (request.outcome === null)
+      requests.end(request.id, 'withdrawn', 'supervisor', 'the daemon it was about has ended')
+    else if (request.status === 'approved' && request.effect?.step === 'intent')
+      requests.effect(request.id, 'done', 'ok', 'the daemon ended meanwhile')
   }
 
   #advance(id: string): void {
     this.#proof.advance(id, () => {
       this.#advance(id)
-      this.#lookOnce()
+      this.#changed()
     })
-  }
-
-  #followTask(id: string, task: Task, old: Task | undefined): void {
-    if (task.claimed) this.#advance(id)
-    if (
-      old &&
-      old.status === 'in_progress' &&
-      !old.claimed &&
-      old.owner !== null &&
-      (task.status === 'cancelled' || (task.status === 'failed' && task.error !== null)) &&
-      this.#core.tasks.inHand(old.owner)?.value.id !== id
-    )
-      this.#threads.send(old.owner, { t: 'unassign', id, reason: `task ${id} was ${task.status}: ${task.error ?? ''}` })
-    if (old && (task.status === 'failed' || task.status === 'cancelled') && old.status !== task.status)
-      this.#notices.taskEnded(task)
-    this.#lookOnce()
-  }
-
-  #afterClaim(id: string): string {
-    const task = this.#core.tasks.get(id)?.value
-    if (task?.status === 'completed')
-      return `task ${id} is completed${task.result?.outcome === 'unverified' ? ', unverified: nothing proves it' : ''}.`
-    return this.#core.hub && task?.claimed?.head
-      ? `task ${id} is claimed done at ${task.claimed.head.slice(0, 12)}: a merge request is opened, and it is completed once that is approved, verified and merged. You are free for other work.`
-      : `task ${id} is claimed done: verify runs now. You are free for other work.`
   }
 
   #armExpiry(): void {
     clearTimeout(this.#expiry)
     const ms = this.#core.requests.untilNext()
     if (ms === null || this.#ended) return
-    this.#expiry = setTimeout(
-      () => {
-        this.#core.requests.expire()
-        this.#armExpiry()
-      },
-      Math.min(ms, 60_000),
-    )
+    const expire = () => {
+      this.#core.requests.expire()
+      this.#armExpiry()
+    }
+    this.#expiry = setTimeout(expire, Math.min(ms, 60_000))
   }
 
-  async #status() {
+  #status() {
     return makeStatus(this.#core, {
       hello: this.hello,
       asOf: null,
       probe: this.#o.probe,
-      live: name => this.#threads.status(name),
+      live: name => this.#crew.threads.status(name),
       problems: [...this.#notices.problems(), ...this.#folders.problems()],
       archived: this.#folders.archivedCount(),
     })
   }
 
-  /** With `once`: ends when nothing can go on without a person. Looked at after every change, once it is quiet. */
-  #lookOnce(): void {
-    if (!this.#o.once || this.#ended || this.#going) return
-    clearTimeout(this.#onceTimer)
-    this.#onceTimer = setTimeout(() => void this.#endIfQuiet(), 150)
+  #changed(): void {
+    if (this.#o.once) this.#quiet.look()
   }
+}
 
-  async #endIfQuiet(): Promise<void> {
-    const { store, members, mail } = this.#core
-    const seq = store.seq
-    await this.#folders.settled()
-    await store.flushed()
-    const resting = (name: string) => {
-      const status = this.#threads.status(name)
-      return (
-        status?.state === 'stopped' ||
-        status?.state === 'failed' ||
-        (status?.state === 'idle' && mail.unread(name) === 0) ||
-        (status?.state === 'waiting' && status.waiting?.whom === 'human')
-      )
-    }
-    const quiet =
-      !this.#dispatch.busy &&
-      !this.#dispatch.canGive() &&
-      !this.#proof.busy &&
-      members.every(member => resting(member.name))
-    if (!quiet || store.seq !== seq) return this.#lookOnce()
-    const open = [...store.tasks.list()].filter(
-      ([, { value }]) => value.status !== 'completed' && value.status !== 'cancelled',
-    )
-    this.#going = this.#shutdown.all({
-      force: false,
-      timeoutMs: this.#o.config.limits.graceSeconds * 1000,
-      by: 'human',
-    })
-    await this.#going
-    await this.#end(
-      open.length === 0 ? 0 : 1,
-      open.length === 0 ? 'everything is done' : `${open.length} tasks wait for a person`,
-    )
-  }
+/** What a claim set in motion, in words for the model. */
+const afterClaim = (core: Core, id: string): string => {
+  const task = core.tasks.get(id)?.value
+  if (task?.status === 'completed')
+    return `task ${id} is completed${task.result?.outcome === 'unverified' ? ', unverified: nothing proves it' : ''}.`
+  return core.hub && task?.claimed?.head
+    ? `task ${id} is claimed done at ${task.claimed.head.slice(0, 12)}: a merge request is opened, and it is completed once that is approved, verified and merged. You are free for other work.`
+    : `task ${id} is claimed done: verify runs now. You are free for other work.`
 }

@@ -9,8 +9,8 @@ export interface Stream {
 }
 
 /**
- * The last `limit` journal entries after `after`, of one teammate where `name` is given. With a stream they go
- * there, and so do those that become durable later, each once and in order; the answer comes when the stream is aborted.
+ * The last `limit` journal entries after `after`, of one teammate where `name` is given. With a stream they go there instead,
+ * and those that become durable later follow, each once and in order; the answer comes when the stream's signal aborts.
  */
 export const readEvents = async (
   store: Store,
@@ -21,31 +21,26 @@ export const readEvents = async (
   const ahead: JournalEntry[] = []
   let pass = (entry: JournalEntry): void => void ahead.push(entry)
   const stop = stream ? store.onEntry(entry => pass(entry)) : undefined
-  const entries: JournalEntry[] = []
+  let entries: JournalEntry[] = []
   let last = o.after
   for await (const entry of store.entries(o.after)) {
     last = entry.seq
     if (wanted(entry)) entries.push(entry)
-    if (entries.length > o.limit) entries.shift()
+    if (entries.length > 2 * o.limit) entries = entries.slice(-o.limit)
   }
-  if (!stream) return ok({ entries, last })
-  // The past, then what became durable while it was read, then whatever comes.
+  entries = entries.slice(-o.limit)
+  if (!stream || !stop) return ok({ entries, last })
   for (const entry of entries) stream.entry(entry)
   const give = (entry: JournalEntry) => {
     if (entry.seq > last && wanted(entry)) stream.entry(entry)
   }
   for (const entry of ahead) give(entry)
   pass = give
-  await aborted(stream.signal)
-  stop?.()
+  if (!stream.signal.aborted)
+    await new Promise(resolve => stream.signal.addEventListener('abort', resolve, { once: true }))
+  stop()
   return ok({ entries: [], last })
 }
-
-const aborted = (signal: AbortSignal): Promise<void> =>
-  new Promise(resolve => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 
 /** Does the entry concern this teammate: as the one who acted, or named in it. */
 const concerns = (entry: JournalEntry, name: string): boolean =>

@@ -286,6 +286,8 @@ export const makeHandlers = (
       const landed = await hub.land()
       if (landed.ok) {
         store.note({ event: 'landed', by: 'human', info: { ...landed.value } })
+        // The base stands where the trunk does now; what is left to land is counted from there.
+        await hub.refreshBase()
         await store.flushed()
       }
       return landed

@@ -1,0 +1,153 @@
+import type { Stored } from '../protocol/message.ts'
+import type { Task } from '../protocol/task.ts'
+import type { FromThread } from '../protocol/thread.ts'
+import { endLeftovers, teamMarker } from '../sandbox/leftover.ts'
+import type { Core } from './core.ts'
+import { Dispatch } from './dispatch.ts'
+import type { Handlers } from './handlers.ts'
+import type { DaemonLog } from './log.ts'
+import { isUrgent } from './mail.ts'
+import { setStanding } from './members.ts'
+import type { Notices } from './notices.ts'
+import { releaseInHand } from './shutdown.ts'
+import { type Reply, Threads } from './threads.ts'
+
+export interface CrewOptions {
+  readonly core: Core
+  readonly notices: Notices
+  readonly log: DaemonLog
+  readonly redact: (text: string) => string
+  readonly threadEntry: string
+  readonly threadEnv: Readonly<Record<string, string>>
+  /** Answers what a thread asks. */
+  readonly table: () => Handlers
+  /** Something changed that may leave nothing to be done. */
+  readonly onChange: () => void
+  /** The whole team is being stopped, so a stopped teammate is not put on record as such. */
+  readonly isGoing: () => boolean
+}
+
+/** The teammates' threads and what is given to them: hears what they say, and cleans up behind those that end. */
+export class Crew {
+  readonly threads: Threads
+  readonly dispatch: Dispatch
+  readonly #o: CrewOptions
+
+  constructor(o: CrewOptions) {
+    this.#o = o
+    this.threads = new Threads({
+      entry: o.threadEntry,
+      threadEnv: o.threadEnv,
+      limits: o.core.config.limits,
+      clock: o.core.clock,
+      on: {
+        message: (name, message, reply) => this.#heard(name, message, reply),
+        state: (name, status) => {
+          if (status.state === 'idle') this.dispatch.idle(name)
+          else this.dispatch.busyNow(name)
+          o.onChange()
+        },
+        died: (name, why, next) => this.#died(name, why, next),
+        failed: (name, why) => void this.#gaveUp(name, why),
+      },
+    })
+    this.dispatch = new Dispatch({
+      core: o.core,
+      send: (name, task) => void this.threads.send(name, { t: 'assign', task }),
+      alive: name => {
+        const state = this.threads.status(name)?.state
+        return state !== undefined && state !== 'stopped' && state !== 'failed'
+      },
+      onProblem: (key, text) => o.notices.problem(key, text),
+    })
+  }
+
+  /** Nothing goes on with this teammate without a person (or a new task, or mail). */
+  isResting(name: string): boolean {
+    const status = this.threads.status(name)
+    if (status?.state === 'stopped' || status?.state === 'failed') return true
+    if (status?.state === 'waiting') return status.waiting?.whom === 'human'
+    return status?.state === 'idle' && this.#o.core.mail.unread(name) === 0
+  }
+
+  /** A message stands in an inbox, durably: a hint to its reader. */
+  mailFor(name: string, stored: Stored): void {
+    this.threads.send(name, { t: 'mail', urgent: isUrgent(stored) })
+  }
+
+  /** A task that somebody else ended leaves the hands it was in. */
+  taskChanged(task: Task, old: Task | undefined, by: string): void {
+    if (old?.status !== 'in_progress' || old.claimed || old.owner === null || by === old.owner) return
+    if (task.status === 'cancelled' || task.status === 'failed')
+      this.threads.send(old.owner, {
+        t: 'unassign',
+        id: task.id,
+        reason: `task ${task.id} was ${task.status}: ${task.error ?? ''}`,
+      })
+  }
+
+  /** Behind a teammate that has ended: what its commands left, and what it had in hand. */
+  async afterStop(name: string, why: string): Promise<void> {
+    const { core, isGoing } = this.#o
+    this.dispatch.gone(name)
+    await this.#sweep(name)
+    await releaseInHand(core, name, why)
+    if (!isGoing() && this.threads.status(name)?.state === 'stopped') setStanding(core, name, 'stopped', why)
+    core.store.note({ event: 'teammate.stopped', by: 'supervisor', info: { name } })
+  }
+
+  #heard(name: string, message: FromThread, reply: Reply): void {
+    const { core, redact } = this.#o
+    const { store, mail } = core
+    const hint = () => {
+      if (mail.unread(name) > 0) this.threads.send(name, { t: 'mail', urgent: mail.hasUrgent(name) })
+    }
+    if (message.t === 'req') void this.#answer(name, message, reply)
+    else if (message.t === 'ready') {
+      store.note({ event: 'teammate.ready', by: name, info: { name } })
+      hint()
+    } else if (message.t === 'state' && message.state === 'idle') hint()
+    else if (message.t === 'event') {
+      // A thread's own words may carry what a command printed; the journal must not hold a secret.
+      const info = JSON.parse(redact(JSON.stringify(message.info))) as Record<string, unknown>
+      store.note({ event: message.event, by: name, info })
+    }
+  }
+
+  async #answer(name: string, { id, method, params }: Extract<FromThread, { t: 'req' }>, reply: Reply): Promise<void> {
+    try {
+      const result = await this.#o.table().call(name, method, params)
+      if (result.ok) reply({ t: 'res', id, ok: true, value: result.value })
+      else {
+        const { code, message, hint } = result.fault
+        reply({ t: 'res', id, ok: false, fault: { code, message, ...(hint === undefined ? {} : { hint }) } })
+      }
+    } catch (cause) {
+      // A bug here is this call's trouble: it is logged with its stack, and the asker is told.
+      this.#o.log.error(`${method} asked by ${name} failed`, cause)
+      const message = `${method} failed in the daemon: ${cause instanceof Error ? cause.message : String(cause)}`
+      reply({ t: 'res', id, ok: false, fault: { code: 'internal', message } })
+    }
+  }
+
+  #died(name: string, why: string, next: { restart: number; inMs: number } | null): void {
+    this.dispatch.gone(name)
+    this.#o.core.store.note({ event: 'teammate.died', by: 'supervisor', info: { name, why, ...(next ?? {}) } })
+    void this.#sweep(name)
+  }
+
+  async #gaveUp(name: string, why: string): Promise<void> {
+    const { core, notices } = this.#o
+    core.store.note({ event: 'teammate.failed', by: 'supervisor', info: { name, why } })
+    setStanding(core, name, 'failed', why)
+    notices.gaveUp(name, why)
+    await this.afterStop(name, `${name} was given up: ${why}`)
+  }
+
+  /** Ends whatever a dead thread's commands left running, known by the mark in their environment, never by a number. */
+  async #sweep(name: string): Promise<void> {
+    const { store, root } = this.#o.core
+    for (const left of await endLeftovers(teamMarker(root, name), 2000))
+      store.note({ event: 'command.orphan', by: 'supervisor', info: { name, ...left } })
+  }
+}

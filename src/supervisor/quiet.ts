@@ -1,0 +1,62 @@
+import type { Core } from './core.ts'
+import type { Crew } from './crew.ts'
+import type { Folders } from './folders.ts'
+import type { Proof } from './proof.ts'
+
+/** So long nothing must have changed before the team counts as quiet. */
+const calmMs = 150
+
+/**
+ * Tells, for `team up --once`, when nothing can go on without a person: nobody works, nothing can be given out, nothing is
+ * being proven, nothing unread, and every file is taken in. Looked at after each change, once it is calm.
+ */
+export class Quiet {
+  readonly #o: { core: Core; crew: Crew; proof: Proof; folders: Folders; onQuiet: (open: number) => Promise<boolean> }
+  #timer: NodeJS.Timeout | undefined
+  #looking = false
+  #closed = false
+
+  /** `onQuiet` is called when it is quiet, with the number of tasks that are neither completed nor cancelled; false: look on. */
+  constructor(o: {
+    core: Core
+    crew: Crew
+    proof: Proof
+    folders: Folders
+    onQuiet: (open: number) => Promise<boolean>
+  }) {
+    this.#o = o
+  }
+
+  look(): void {
+    if (this.#closed || this.#looking) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => void this.#lookNow(), calmMs)
+  }
+
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#timer)
+  }
+
+  async #lookNow(): Promise<void> {
+    const { core, crew, proof, folders, onQuiet } = this.#o
+    const { store, members } = core
+    this.#looking = true
+    const { seq } = store
+    await folders.settled()
+    await store.flushed()
+    const quiet =
+      !crew.dispatch.busy &&
+      !crew.dispatch.canGive() &&
+      !proof.busy &&
+      members.every(member => crew.isResting(member.name))
+    this.#looking = false
+    if (this.#closed) return
+    if (!quiet || store.seq !== seq) return this.look()
+    const open = [...store.tasks.list()].filter(
+      ([, { value }]) => value.status !== 'completed' && value.status !== 'cancelled',
+    )
+    if (await onQuiet(open.length)) this.close()
+    else this.look()
+  }
+}
