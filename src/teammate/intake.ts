@@ -80,7 +80,10 @@ export class Intake {
   /** Only `one` of what was chosen, the rest stays unread. */
   only(one: InboxItem, mark: MailMark): Choice {
     this.due = true
-    return { picked: [one], mark: { upTo: mark.upTo, early: [...mark.early, one.index] }, more: true }
+    const early = new Set([...mark.early, one.index])
+    let { upTo } = mark
+    while (early.delete(upTo + 1)) upTo++
+    return { picked: [one], mark: { upTo, early: [...early].sort((a, b) => a - b) }, more: true }
   }
 
   /** The mail is in the session's journal: the holder may forget it. Repeating is harmless, so a failure is left to the next. */
