@@ -26,7 +26,7 @@ export const requests = (commands: Commands, cli: Cli): Commands =>
         y
           .positional('id', { type: 'string', array: true, demandOption: true, describe: 'req_3, or 3 for short' })
           .option('reason', { type: 'string', describe: 'kept with the decision' })
-          .example('$0 diff 3 && $0 approve 3', 'look at a merge, then let it through'),
+          .example('$0 diff req_3 && $0 approve req_3', 'look at a merge, then let it through'),
       handler(cli, args => decide(cli, args, 'approve')),
     )
     .command(

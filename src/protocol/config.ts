@@ -84,7 +84,6 @@ export type Limits = z.infer<typeof Limits>
 
 export const requestApprovals = z.strictObject({
   merge_request: z.string().default('human'),
-  shutdown_request: z.string().optional(),
 })
 
 export const Config = z.strictObject({

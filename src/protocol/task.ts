@@ -71,7 +71,7 @@ export type Task = z.infer<typeof Task>
 /** What a person may write in a drop. Run-state fields are refused by name, see `runState`. */
 export const TaskDrop = z.strictObject({
   id: z.union([TaskId, z.number().int().min(0).transform(String)]).optional(),
-  title: z.string().trim().min(1).max(500),
+  title: z.string().trim().min(1, 'must not be empty').max(500, 'is longer than 500 characters'),
   description: text.optional(),
   status: z.literal('pending').optional(),
   blockedBy: z.array(z.union([text, z.number().transform(String)])).optional(),

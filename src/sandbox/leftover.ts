@@ -98,12 +98,32 @@ const proc = (pid: number, file: string): string | undefined => {
   }
 }
 
+/** In the moment of its exec a process shows an empty environment; it is looked at again then. Kernel threads stay empty. */
+const environmentOf = (pid: number): string | undefined => {
+  for (let look = 0; look < 3; look++) {
+    const environment = proc(pid, 'environ')
+    if (environment !== '') return environment
+    const stat = statOf(pid)
+    if (
+      stat === undefined ||
+      stat.state === 'Z' ||
+      proc(pid, 'cmdline') === undefined ||
+      stat.parent === 2 ||
+      pid === 2
+    )
+      return undefined
+    Atomics.wait(pause, 0, 0, 2)
+  }
+  return undefined
+}
+const pause = new Int32Array(new SharedArrayBuffer(4))
+
 const carries = (pid: number, marker: string): boolean => {
   const wanted = `${markVariable}=${marker}`
   const isOne = /[#-]$/.test(marker)
     ? (entry: string) => entry.startsWith(wanted)
     : (entry: string) => entry === wanted || entry.startsWith(`${wanted}.`)
-  const environment = proc(pid, 'environ')
+  const environment = environmentOf(pid)
   if (!environment?.includes(markVariable)) return false
   return Buffer.from(environment, 'latin1').toString('utf8').split('\0').some(isOne) && statOf(pid)?.state !== 'Z'
 }

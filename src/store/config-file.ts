@@ -26,7 +26,7 @@ const planned: Readonly<Record<string, readonly string[]>> = {
   model: ['fallbacks', 'price'],
   'teammates.model': ['fallbacks', 'price'],
   limits: ['modelCalls'],
-  approvals: ['plan_request', 'resource_request', 'permission_request', 'question'],
+  approvals: ['shutdown_request', 'plan_request', 'resource_request', 'permission_request', 'question'],
 }
 const plannedTools = ['ask_user', 'background', 'compact', 'memory', 'subagent']
 

@@ -323,7 +323,7 @@ export const makeHandlers = (
     if (!parsed.success)
       return fail(
         'usage',
-        `${method}: ${parsed.error.issues.map(issue => `${issue.path.join('.') || 'parameters'}: ${issue.message}`).join('; ')}`,
+        parsed.error.issues.map(issue => `${issue.path.join('.') || method}: ${issue.message}`).join('; '),
       )
     const handler = table[method] as Handler<RpcMethod>
     return handler(parsed.data as RpcParsed<RpcMethod>, { actor, stream })

@@ -1,6 +1,7 @@
 import type { Hello, Status, TaskShown } from '../protocol/rpc.ts'
 import type { Probe } from '../sandbox/shell.ts'
 import type { Core } from './core.ts'
+import { unfit } from './schedule.ts'
 import { shown } from './shown.ts'
 import type { ThreadStatus } from './threads.ts'
 
@@ -69,6 +70,8 @@ const derivedProblems = (
     if (task.status === 'failed')
       problems.push(`task ${task.id} "${task.title}" failed: ${firstLine(task.error)} (team task retry ${task.id})`)
     if (task.status === 'pending') {
+      const nobody = task.shown === 'ready' ? nobodyFits(core, task) : null
+      if (nobody !== null) problems.push(nobody)
       const dead = core.tasks.graph.deadBlockers(task)
       if (dead.length > 0)
         problems.push(
@@ -95,6 +98,17 @@ const derivedProblems = (
   else if (core.config.sandbox === 'off')
     problems.push('sandbox is off: authority is not defended on this machine, same user, same files')
   return problems
+}
+
+/** Why nobody on the team may ever be given this task, or null when somebody may. */
+const nobodyFits = (core: Core, task: TaskShown): string | null => {
+  const reasons = core.members.map(member => unfit(task, member, () => false))
+  if (reasons.some(reason => reason === null)) return null
+  const why =
+    task.assignee !== null && !core.members.some(member => member.name === task.assignee)
+      ? `it is assigned to ${task.assignee}, who is not on the team`
+      : (reasons.find(reason => reason?.startsWith('it needs')) ?? reasons[0] ?? 'nobody is there')
+  return `task ${task.id} "${task.title}" can be given to nobody: ${why}`
 }
 
 const firstLine = (text: string | null): string => (text ?? 'no reason given').split('\n')[0] ?? ''

@@ -280,7 +280,8 @@ export class Life {
     const asked = await askedToStop(call, member.name, choice.picked)
     if (!asked) return false
     const one = this.#intake.only(asked.item, session.mail)
-    session.take([await this.#intake.item(asked.item)], one.mark)
+    // A note, not the request itself: a model must not find something to decide later that was decided here.
+    session.take([note(`You were asked to shut down (${asked.id}) and agreed: nothing was going on.`)], one.mark)
     await this.#intake.acknowledge(one.mark.upTo)
     const reason = this.#inHand ? 'the model cannot be reached' : 'nothing in hand'
     const decided = await this.#call('request.decide', { id: asked.id, decision: 'approve', reason })

@@ -75,7 +75,7 @@ const words: Partial<Record<EventType, Say>> = {
   'task.stuck': (info, entry) => `${taskName(entry, info)} cannot go on${because(info.by ?? info.reason)}`,
   'drop.refused': info => `refused ${text(info.file)}${because(info.reason ?? info.text)}`,
   'edit.refused': info => `put back an edit of ${text(info.file ?? info.task)}${because(info.reason ?? info.text)}`,
-  'message.stored': (info, entry) => `→ ${text(info.to)}: ${message(entry)}`,
+  'message.stored': (info, entry) => `→ ${text(info.to ?? info.inbox)}: ${message(entry)}`,
   'message.dead': info => `could not deliver a line of ${text(info.file)}${because(info.reason)}`,
   'request.opened': (info, entry) =>
     `asks ${text(info.to) || text(record(entry).to)} for a decision: ${requestName(entry, info)} (${text(info.type) || text(record(entry).type)})`,

@@ -39,7 +39,9 @@ const head = (status: Status, now: number, c: Paint): string => {
     ['mode', status.mode === 'git' ? 'git (a clone for each teammate)' : 'dir (one shared directory)'],
     [
       'sandbox',
-      `${sandbox.kind === 'none' ? 'none' : sandbox.kind} (${sandbox.mode})${sandbox.defended ? '' : `: ${c.yellow('authority is not defended on this machine')}`}${sandbox.kind === 'none' && sandbox.detail !== '' ? `; ${oneLine(sandbox.detail, 120)}` : ''}`,
+      sandbox.kind === 'unknown'
+        ? `${sandbox.mode} (whether one works here is known once a daemon runs; team doctor tries it)`
+        : `${sandbox.kind === 'none' ? 'none' : sandbox.kind} (${sandbox.mode})${sandbox.defended ? '' : `: ${c.yellow('authority is not defended on this machine')}`}${sandbox.kind === 'none' && sandbox.detail !== '' ? `; ${oneLine(sandbox.detail, 120)}` : ''}`,
     ],
   ]
   return table(rows.map(([name = '', text = '']) => [c.bold(name), text]))
