@@ -91,7 +91,7 @@ const split = (all: readonly string[]): { argv: readonly string[]; rest: readonl
 }
 
 /** Options that may stand in any number: everything else given twice is a slip. */
-const many = new Set(['after', 'needs', 'skill', 'tag', 'path', 'id'])
+const many = new Set(['after', 'needs', 'skill', 'tag', 'path', 'id', 'names'])
 
 const commands = async (cli: Cli, argv: readonly string[]): Promise<Commands> => {
   let y: Commands = yargs()

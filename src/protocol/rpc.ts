@@ -70,8 +70,15 @@ export const rpcMethods = {
   /** What a merge would bring: of a request or a task. */
   diff: z.strictObject({ id: z.string() }),
   land: z.strictObject({}),
-  /** Starts a shutdown request for every teammate and answers when all have ended or one rejected. */
-  down: z.strictObject({ force: z.boolean().default(false), timeoutMs: z.number().int().min(0).default(30_000) }),
+  /**
+   * Opens a shutdown request for every teammate and answers when all have ended or one rejected; then the daemon ends. With
+   * `names` only these are asked, and the daemon goes on.
+   */
+  down: z.strictObject({
+    names: z.array(z.string()).min(1).optional(),
+    force: z.boolean().default(false),
+    timeoutMs: z.number().int().min(0).default(30_000),
+  }),
   /** Lets a failed or stopped teammate start again. */
   'teammate.restart': z.strictObject({ name: Name }),
   /** Journal entries after `after`; over the socket with `follow`, more come as they happen. */

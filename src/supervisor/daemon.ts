@@ -25,7 +25,7 @@ import { setStanding, startMember } from './members.ts'
 import { Notices } from './notices.ts'
 import { Proof } from './proof.ts'
 import { Quiet } from './quiet.ts'
-import { Shutdown } from './shutdown.ts'
+import { type DownOptions, Shutdown } from './shutdown.ts'
 import { makeStatus } from './status.ts'
 import { takeTaskMessage, takeTaskMessages } from './task-messages.ts'
 
@@ -57,7 +57,7 @@ export interface Daemon {
   readonly handlers: Call
   /** Resolves when the daemon has ended and let go of the root. */
   readonly done: Promise<{ exit: number; reason: string }>
-  down(o: { force: boolean; timeoutMs: number }): Promise<Result<DownReport>>
+  down(o: DownOptions): Promise<Result<DownReport>>
 }
 
 /**
@@ -235,7 +235,8 @@ class Run implements Daemon {
   }
 
   /** Asks everyone to stop by the protocol, then ends. A rejection is reported and the daemon goes on. A second call with `force` hurries the first. */
-  down(o: { force: boolean; timeoutMs: number }): Promise<Result<DownReport>> {
+  down(o: DownOptions): Promise<Result<DownReport>> {
+    if (o.names) return this.#shutdown.all({ ...o, by: 'human' })
     if (this.#going && o.force) void this.#forceAll()
     this.#going ??= this.#down(o, { exit: 0, reason: 'team down' })
     return this.#going
@@ -249,10 +250,7 @@ class Run implements Daemon {
     void this.#end({ exit: 1, reason: `it cannot go on: ${text}` })
   }
 
-  async #down(
-    o: { force: boolean; timeoutMs: number },
-    end: { exit: number; reason: string },
-  ): Promise<Result<DownReport>> {
+  async #down(o: DownOptions, end: { exit: number; reason: string }): Promise<Result<DownReport>> {
     this.#crew.dispatch.pause()
     const report = await this.#shutdown.all({ ...o, by: 'human' })
     if (report.ok && report.value.rejected.length > 0) {

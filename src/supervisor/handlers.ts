@@ -21,7 +21,7 @@ import { shown } from './shown.ts'
 /** What only a running daemon can do; without one these are refused or left for the next. */
 export interface Live {
   /** Ends everyone by the protocol, then the daemon. */
-  down(o: { force: boolean; timeoutMs: number }): Promise<Result<RpcResults['down']>>
+  down(o: RpcParsed<'down'>): Promise<Result<RpcResults['down']>>
   restart(name: string): Promise<Result<RpcResults['teammate.restart']>>
   /** What a claim set in motion, in words for the model. */
   after(task: string): string
@@ -67,6 +67,16 @@ export const makeHandlers = (
     actor === 'human' || actor === core.config.lead
       ? ok(null)
       : fail('refused', `only the human or the lead may ${what}`)
+  const member = (name: string): Result<null> => {
+    const names = members.map(other => other.name)
+    if (names.includes(name)) return ok(null)
+    const near = nearest(name, names)
+    return fail(
+      'unknown',
+      `there is no teammate ${name}`,
+      `${near === undefined ? '' : `did you mean ${near}? `}teammates: ${names.join(', ')}`,
+    )
+  }
   const inHand = (actor: string): Result<Task> => {
     const task = tasks.inHand(actor)?.value
     return task ? ok(task) : fail('refused', `${actor} has no task in hand`)
@@ -237,7 +247,8 @@ export const makeHandlers = (
     'request.open': async ({ type, data, body }, { actor }) => {
       if (type !== 'shutdown_request') return fail('refused', `${type} is opened by the supervisor alone`)
       const of = typeof data.teammate === 'string' ? data.teammate : actor
-      if (!members.some(member => member.name === of)) return fail('unknown', `there is no teammate ${of}`)
+      const there = member(of)
+      if (!there.ok) return there
       const own = of === actor
       if (!own) {
         const allowed = leads(actor, 'ask a teammate to shut down')
@@ -295,18 +306,17 @@ export const makeHandlers = (
     down: (params, { actor }) => {
       const allowed = humanOnly(actor, 'stop the daemon')
       if (!allowed.ok) return allowed
+      for (const name of params.names ?? []) {
+        const known = member(name)
+        if (!known.ok) return known
+      }
       return live ? live.down(params) : fail('offline', 'no daemon runs here')
     },
     'teammate.restart': ({ name }, { actor }) => {
       const allowed = leads(actor, 'restart a teammate')
       if (!allowed.ok) return allowed
-      if (!members.some(member => member.name === name)) {
-        const near = nearest(
-          name,
-          members.map(member => member.name),
-        )
-        return fail('unknown', `there is no teammate ${name}`, near === undefined ? undefined : `did you mean ${near}?`)
-      }
+      const there = member(name)
+      if (!there.ok) return there
       return live ? live.restart(name) : fail('offline', 'no daemon runs here', 'team up starts everyone')
     },
     events: ({ after, limit, follow, name }, { actor, stream }) =>

@@ -1,11 +1,14 @@
 import { ok, type Result } from '../lib/result.ts'
 import type { RequestOf } from '../protocol/request.ts'
-import type { DownReport } from '../protocol/rpc.ts'
+import type { DownReport, RpcParsed } from '../protocol/rpc.ts'
 import { type Core, keepWork } from './core.ts'
 import type { Threads } from './threads.ts'
 
 type ShutdownRequest = RequestOf<'shutdown_request'>
 type How = DownReport['stopped'][number]['how']
+
+/** What `team down` asks for: everybody, or only `names`. */
+export type DownOptions = RpcParsed<'down'>
 
 /** After its deadline a thread gets so long to flush before it is ended. */
 const forceGraceMs = 2000
@@ -38,7 +41,7 @@ export class Shutdown {
    * Asks everyone. All ended (by approval, or by force at the deadline): their names and how. One rejected: the reasons; those
    * who had ended for it are started again, since the daemon goes on.
    */
-  async all(o: { force: boolean; timeoutMs: number; by: string }): Promise<Result<DownReport>> {
+  async all(o: DownOptions & { by: string }): Promise<Result<DownReport>> {
     const stopped: DownReport['stopped'][number][] = []
     const rejected: DownReport['rejected'][number][] = []
     const one = async (name: string): Promise<void> => {
@@ -59,7 +62,7 @@ export class Shutdown {
         from: o.by,
         to: name,
         title: `shut down, ${name}`,
-        body: 'The team is being stopped. Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.',
+        body: `${o.names ? 'You are' : 'The team is'} being stopped. Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.`,
         data: { teammate: name, graceMs: o.timeoutMs },
         deadlineMs: o.timeoutMs,
       })
@@ -75,8 +78,8 @@ export class Shutdown {
       }
       stopped.push({ name, how: await this.#effect(ended, ended.status === 'approved') })
     }
-    await Promise.all(this.#core.members.map(member => one(member.name)))
-    if (rejected.length > 0) for (const { name } of stopped) this.#threads.restart(name)
+    await Promise.all((o.names ?? this.#core.members.map(member => member.name)).map(one))
+    if (rejected.length > 0 && !o.names) for (const { name } of stopped) this.#threads.restart(name)
     return ok({ stopped, rejected })
   }
 
