@@ -21,7 +21,9 @@ export type Drops =
 
 const sideFile = [
   /^[.#~]/,
-  /^readme/i,
+  // README.md, README-fr.md, readme.txt; but readme-tests.md is somebody's task.
+  /^README/,
+  /^readme(?:\.|$)/i,
   /~$/,
   /#$/,
   /^4913$/,

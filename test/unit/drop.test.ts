@@ -170,12 +170,13 @@ describe('Markdown and YAML drops', () => {
 
 test('READMEs, dotfiles and side files of editors are no drops', () => {
   const no = [
-    'README.md', 'readme.txt', '.hidden.json', '.#a.json', '#a.json#', 'a.json~', 'a.json.swp', '4913', 'a.json.tmp',
+    'README.md', 'README-fr.md', 'readme.txt', '.hidden.json', '.#a.json', '#a.json#', 'a.json~', 'a.json.swp', '4913', 'a.json.tmp',
     'a.json.error.txt', 'task_1.rejected-2026-01-01T00-00-00.000Z.json', 'a.json.part', 'a.md.crdownload', 'notes.txt',
     'a.tmp.json', 'archive', 'dropped',
   ] // biome-ignore format: a list
   for (const file of no) expect([file, dropKind(file)]).toEqual([file, null])
   expect(['a.json', 'a b.MD', '任务.yaml', 'a.yml'].map(dropKind)).toEqual(['json', 'md', 'yaml', 'yaml'])
+  expect(dropKind('readme-mend-the-links.md')).toBe('md')
   expect(['task_1.json', 'task_a-b.json', 'task_.json', 'task_1.rejected-x.json', 'x.json'].map(idInName)).toEqual([
     '1', 'a-b', null, '1.rejected-x', null,
   ]) // biome-ignore format: a list
