@@ -54,6 +54,7 @@ export const eventTypes = [
   'command.orphan',
   'clone.made',
   'clone.mended',
+  'clone.ready',
   'branch.fetched',
   'work.rescued',
   'verify.started',

@@ -113,7 +113,8 @@ export type Refusal =
 
 /**
  * May `by` make this decision now? null when yes, else why not. A teammate decides only what is addressed to it and
- * never its own, except that a shutdown addressed to a teammate is that teammate's to decide whoever opened it.
+ * never its own, except that a shutdown addressed to a teammate is that teammate's to decide whoever opened it. What is
+ * addressed to the supervisor it decides itself, by the rule that `approvals` gives.
  */
 export const refusal = (
   request: Request,
@@ -133,7 +134,8 @@ export const refusal = (
       why: 'already decided',
       text: `${id} was already ${request.status} by ${request.decidedBy ?? 'someone'} at ${request.decidedAt ?? 'an unknown time'}`,
     }
-  if (by !== 'human' && (by !== request.to || (by === request.from && request.type !== 'shutdown_request')))
+  const byRule = by === 'supervisor' && request.to === 'supervisor'
+  if (by !== 'human' && !byRule && (by !== request.to || (by === request.from && request.type !== 'shutdown_request')))
     return { why: 'wrong decider', text: `${id} is for ${request.to} to decide, not for ${by}` }
   if (shown !== undefined && shown !== request.bodyHash)
     return { why: 'changed', text: `${id} is not what was shown any more: look at it again` }

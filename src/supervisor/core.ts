@@ -2,11 +2,12 @@ import { join } from 'node:path'
 import type { Hub } from '../git/hub.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Config, Member } from '../protocol/config.ts'
-import type { Task } from '../protocol/task.ts'
+import { isEnded, type Task } from '../protocol/task.ts'
 import type { Store } from '../store/store.ts'
 import { Mail } from './mail.ts'
 import { Requests } from './requests.ts'
 import { Tasks } from './tasks.ts'
+import { withdrawStale } from './withdraw.ts'
 
 /** What a holder of either kind works on: the store, and the acts on it. Threads and folders come on top in the daemon. */
 export interface Core {
@@ -50,7 +51,11 @@ export const makeCore = (o: CoreOptions, away: (name: string) => string | null):
       return members.some(member => member.name === name) ? away(name) : null
     },
   })
-  return { ...o, mail, tasks: new Tasks(store, clock), requests: new Requests(store, clock, mail) }
+  const core = { ...o, mail, tasks: new Tasks(store, clock), requests: new Requests(store, clock, mail) }
+  store.tasks.watch((_id, { value }, old) => {
+    if (isEnded(value) && old && !isEnded(old.value)) withdrawStale(core)
+  })
+  return core
 }
 
 /** Who decides a merge of this task's work: as `approvals` says, but never its owner. */

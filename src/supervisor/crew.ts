@@ -2,7 +2,7 @@ import type { Stored } from '../protocol/message.ts'
 import type { Task } from '../protocol/task.ts'
 import type { FromThread } from '../protocol/thread.ts'
 import { endLeftovers, teamMarker } from '../sandbox/leftover.ts'
-import type { Core } from './core.ts'
+import { type Core, keepWork } from './core.ts'
 import { Dispatch } from './dispatch.ts'
 import type { Handlers } from './handlers.ts'
 import type { DaemonLog } from './log.ts'
@@ -78,12 +78,15 @@ export class Crew {
   /** A task that somebody else ended leaves the hands it was in. */
   taskChanged(task: Task, old: Task | undefined, by: string): void {
     if (old?.status !== 'in_progress' || old.claimed || old.owner === null || by === old.owner) return
-    if (task.status === 'cancelled' || task.status === 'failed')
-      this.threads.send(old.owner, {
-        t: 'unassign',
-        id: task.id,
-        reason: `task ${task.id} was ${task.status}: ${task.error ?? ''}`,
-      })
+    if (task.status !== 'cancelled' && task.status !== 'failed') return
+    this.threads.send(old.owner, {
+      t: 'unassign',
+      id: task.id,
+      reason: `task ${task.id} was ${task.status}: ${task.error ?? ''}`,
+    })
+    void keepWork(this.#o.core, old).catch(error =>
+      this.#o.log.error(`the work on task ${task.id} is in its clone`, error),
+    )
   }
 
   /** Behind a teammate that has ended: what its commands left, and what it had in hand. */

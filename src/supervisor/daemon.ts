@@ -21,13 +21,14 @@ import { type Handlers, makeHandlers } from './handlers.ts'
 import { hiddenPaths } from './hidden.ts'
 import { importRequests } from './import.ts'
 import { type DaemonLog, openLog } from './log.ts'
-import { setStanding, startMember } from './members.ts'
+import { type MembersOptions, makeReady, setStanding, startMember } from './members.ts'
 import { Notices } from './notices.ts'
 import { Proof } from './proof.ts'
 import { Quiet } from './quiet.ts'
 import { type DownOptions, Shutdown } from './shutdown.ts'
 import { makeStatus } from './status.ts'
 import { takeTaskMessage, takeTaskMessages } from './task-messages.ts'
+import { withdrawStale } from './withdraw.ts'
 
 export interface DaemonOptions {
   readonly root: string
@@ -192,6 +193,7 @@ class Run implements Daemon {
     importRequests(store, paths.requests, iso(clock.wall()))
     tasks.recover()
     requests.recover()
+    withdrawStale(this.#core)
     takeTaskMessages(this.#core, this.#notices)
     for (const [, { value }] of [...store.tasks.list()])
       if (value.status === 'in_progress' && !value.claimed && !members.some(member => member.name === value.owner))
@@ -217,18 +219,7 @@ class Run implements Daemon {
     this.#holder.serve((method, params, { stream, signal }) =>
       this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
     )
-    const { core, probe, dataPaths, secrets } = { core: this.#core, ...this.#o }
-    const team = {
-      core,
-      probe,
-      dataPaths,
-      secrets,
-      threads: this.#crew.threads,
-      notices: this.#notices,
-      shellFor: this.#shellFor,
-      signal: this.#ending.signal,
-    }
-    for (const member of members) await startMember(team, member)
+    for (const member of members) await startMember(this.#home(), member)
     await store.flushed()
     this.#crew.dispatch.kick()
     this.#changed()
@@ -302,8 +293,28 @@ class Run implements Daemon {
     })
   }
 
+  /** What a teammate's start needs. */
+  #home(): MembersOptions {
+    const { probe, dataPaths, secrets } = this.#o
+    return {
+      core: this.#core,
+      probe,
+      dataPaths,
+      secrets,
+      threads: this.#crew.threads,
+      notices: this.#notices,
+      shellFor: this.#shellFor,
+      signal: this.#ending.signal,
+    }
+  }
+
   async #restart(name: string): Promise<Result<{ name: string }>> {
     const { store } = this.#core
+    const state = this.#crew.threads.status(name)?.state
+    if (state === 'failed' || state === 'stopped') {
+      const ready = await makeReady(this.#home(), name)
+      if (!ready.ok) return ready
+    }
     const started = this.#crew.threads.restart(name)
     if (!started.ok) return started
     setStanding(this.#core, name, 'live', null)
@@ -334,8 +345,8 @@ class Run implements Daemon {
   }
 
   #advance(id: string): void {
-    this.#proof.advance(id, () => {
-      this.#advance(id)
+    this.#proof.advance(id, moved => {
+      if (moved) this.#advance(id)
       this.#changed()
     })
   }

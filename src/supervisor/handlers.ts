@@ -114,11 +114,9 @@ export const makeHandlers = (
       if (!task.ok) return task
       const moved = tasks.move(id, actor, { move: 'cancel', reason })
       if (!moved.ok) return moved
-      for (const request of requests.waiting())
-        if (request.type === 'merge_request' && request.data.task === id)
-          requests.end(request.id, 'withdrawn', 'supervisor', `task ${id} was cancelled`)
       await store.flushed()
-      if (task.value.status === 'in_progress' && !task.value.claimed) await keepWork(core, task.value)
+      // A daemon does that for each task that is taken out of somebody's hands.
+      if (live === null && task.value.status === 'in_progress' && !task.value.claimed) await keepWork(core, task.value)
       return ok({ task: show(id) })
     },
     'task.retry': async ({ id }, { actor }) => {

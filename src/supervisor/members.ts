@@ -54,27 +54,41 @@ export const startMember = async (o: MembersOptions, member: Member): Promise<vo
   else o.threads.start(data)
 }
 
-const makeReady = async (o: MembersOptions, name: string): Promise<Result<null>> => {
+/** A teammate's home and clone as they must be before its thread starts. Safe to repeat: what stands there is adopted. */
+export const makeReady = async (o: MembersOptions, name: string): Promise<Result<null>> => {
   const { root, workspace, mode, store, hub } = o.core
   const home = prepareHome({ name, root, workspace, mode, dataPaths: o.dataPaths })
   if (!home.ok) return home
   for (const text of home.value.warnings)
     store.note({ event: 'config.warning', by: 'supervisor', info: { name, text } })
   if (!hub) return ok(null)
-  const dir = clonePath(o.core, name)
-  const clone = await hub.ensureClone(name, dir)
+  const clone = await hub.ensureClone(name, clonePath(o.core, name))
   if (!clone.ok) return clone
-  for (const text of [...clone.value.mended, ...clone.value.warnings])
-    store.note({ event: 'clone.mended', by: 'supervisor', info: { name, text } })
-  if (!clone.value.made) return ok(null)
-  store.note({ event: 'clone.made', by: 'supervisor', info: { name } })
-  const set = await setUp(o.core, dir, o.shellFor, o.signal)
-  if (!set.ok) {
-    // It works on without: many tasks need no set-up, and a person sees it at once.
-    o.notices.problem(`setup/${name}`, `${name}: ${set.fault.message}`)
-    o.notices.tell(name, `msg_setup_${name}_${store.seq}`, `Setting up your clone failed: ${set.fault.message}`)
-  }
+  const { made, mended, warnings } = clone.value
+  if (made) store.note({ event: 'clone.made', by: 'supervisor', info: { name } })
+  for (const text of mended) store.note({ event: 'clone.mended', by: 'supervisor', info: { name, text } })
+  // The same of every clone, so it stands there once.
+  for (const text of warnings) o.notices.problem(`clone/${text}`, text)
+  await setUpOnce(o, name, made)
   return ok(null)
+}
+
+/** `copy` and `setup`, once in a clone; again where they never went well there, or are other ones by now. */
+const setUpOnce = async (o: MembersOptions, name: string, fresh: boolean): Promise<void> => {
+  const { store, config } = o.core
+  const { setup, copy } = config
+  const mark = `setup/${name}`
+  const done = JSON.stringify([setup ?? null, copy])
+  const rec = store.marks.get(mark)
+  if ((setup === undefined && copy.length === 0) || (!fresh && rec?.value.done === done)) return
+  const set = await setUp(o.core, clonePath(o.core, name), o.shellFor, o.signal)
+  o.notices.problem(mark, set.ok ? null : `${name}: ${set.fault.message}; mend it, then start again`)
+  const why = { event: 'clone.ready' as const, by: 'supervisor', info: { name } }
+  if (!set.ok)
+    // It works on without: many tasks need no set-up, and a person sees it at once.
+    o.notices.tell(name, `msg_setup_${name}_${store.seq}`, `Setting up your clone failed: ${set.fault.message}`)
+  else if (rec) store.marks.update(mark, rec.rev, { done }, why)
+  else store.marks.create(mark, { done }, why)
 }
 
 /** Puts on record that a teammate is to run, was stopped, or was given up. */

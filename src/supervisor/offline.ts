@@ -11,6 +11,7 @@ import { makeCore } from './core.ts'
 import { Folders } from './folders.ts'
 import { makeHandlers } from './handlers.ts'
 import { makeStatus } from './status.ts'
+import { withdrawStale } from './withdraw.ts'
 
 export interface OfflineOptions {
   readonly root: string
@@ -50,6 +51,7 @@ export const holdForAMoment = async (o: OfflineOptions, waitMs = 10_000): Promis
   )
   core.tasks.recover()
   core.requests.recover()
+  withdrawStale(core)
   const folders = new Folders(core, {
     // The next daemon makes the task; the line is in the log by then.
     onTaskMessage: () => undefined,

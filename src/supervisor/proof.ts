@@ -16,6 +16,7 @@ import { type Check, check, folderView } from './verify.ts'
  *
  *   claimed, nothing to merge (or dir mode) ──▶ verify ──green──▶ completed     ──red──▶ sent back
  *   claimed, no request for this head       ──▶ open the merge request
+ *   request waits, approvals say auto       ──▶ approve
  *   request approved                        ──▶ preview, verify the merged tree, move the trunk ──▶ completed
  *   request rejected                        ──▶ sent back with the reason
  *   request expired, withdrawn              ──▶ sent back
@@ -70,12 +71,16 @@ export class Proof {
     return run
   }
 
-  /** Does for this task what its records call for; nothing when it is being done already. `done` is called after a change. */
-  advance(id: string, done: () => void): void {
+  /**
+   * Does for this task what its records call for; nothing when it is being done already. `done` is called after, with whether
+   * the records moved on by it: where they did not, doing it again would come to the same.
+   */
+  advance(id: string, done: (moved: boolean) => void): void {
     const task = this.#core.tasks.get(id)?.value
     if (!task?.claimed || task.status !== 'in_progress' || this.#busy.has(id) || this.#signal.aborted) return
     const act = this.#next(task)
     if (!act) return
+    const before = this.#stamp(id)
     const run = act()
       .catch(error => {
         if (!this.#signal.aborted)
@@ -83,9 +88,18 @@ export class Proof {
       })
       .then(() => {
         this.#busy.delete(id)
-        done()
+        done(this.#stamp(id) !== before)
       })
     this.#busy.set(id, run)
+  }
+
+  /** The revisions of the records that decide what is next. */
+  #stamp(id: string): string {
+    const { tasks, requests } = this.#core
+    const rec = tasks.get(id)
+    const head = rec?.value.claimed?.head
+    const request = rec && head ? this.#requestOf(rec.value, head) : undefined
+    return `${rec?.rev} ${request?.id} ${request && requests.get(request.id)?.rev}`
   }
 
   #next(task: Task): (() => Promise<void>) | null {
@@ -95,7 +109,7 @@ export class Proof {
     const request = this.#requestOf(task, head)
     if (!request) return () => this.#openRequest(task, head)
     if (request.effect?.step === 'done' && request.effect.outcome === 'unknown') return null
-    if (request.outcome === null) return null
+    if (request.outcome === null) return request.to === 'supervisor' ? async () => this.#approve(request.id) : null
     if (request.status === 'approved' && request.outcome === 'decided')
       return () => this.inLane(() => this.#merge(task.id, request.id))
     const why =
@@ -161,7 +175,7 @@ export class Proof {
       title: `merge task ${task.id}: ${task.title}`,
       body: [
         `${owner}: ${task.claimed?.summary || '(no summary)'}`,
-        `${brings.value.commits} commits, ${brings.value.files.length} files; ${commands.length === 0 ? 'nothing verifies it' : `verified on the merged result by: ${commands.join(' && ')}`}`,
+        `${count(brings.value.commits, 'commit')}, ${count(brings.value.files.length, 'file')}; ${commands.length === 0 ? 'nothing verifies it' : `verified on the merged result by: ${commands.join(' && ')}`}`,
         `look: team diff ${task.id}`,
       ].join('\n'),
       data: {
@@ -179,16 +193,25 @@ export class Proof {
       this.#problem(`task ${task.id}: ${opened.fault.message}`)
       return
     }
-    if (decider === 'supervisor')
-      requests.decide(opened.value.request.id, 'supervisor', 'approve', 'approvals.merge_request is auto')
+  }
+
+  /** Nobody is asked: so `approvals` says. */
+  #approve(requestId: string): void {
+    const approved = this.#core.requests.decide(requestId, 'supervisor', 'approve', 'approvals.merge_request is auto')
+    if (!approved.ok) this.#problem(`${requestId}: ${approved.fault.message}`)
   }
 
   async #merge(taskId: string, requestId: string): Promise<void> {
     const { hub, requests, tasks, store } = this.#core
     const request = requests.get(requestId)?.value
     const task = tasks.get(taskId)?.value
-    if (!hub || !task?.claimed || task.status !== 'in_progress' || request?.type !== 'merge_request') return
+    if (!hub || !task || request?.type !== 'merge_request') return
     const { head } = request.data
+    const wanted = () => {
+      const now = tasks.get(taskId)?.value
+      return now?.status === 'in_progress' && now.claimed?.head === head
+    }
+    if (!wanted()) return this.#drop(requestId, taskId)
     if (request.effect === null) {
       const intent = requests.effect(requestId, 'intent')
       if (!intent.ok) return
@@ -196,7 +219,7 @@ export class Proof {
     }
     const complete = (commit: string, trunk: string, detail: string) => {
       requests.effect(requestId, 'done', 'ok', detail)
-      tasks.move(
+      const moved = tasks.move(
         taskId,
         'supervisor',
         {
@@ -205,6 +228,8 @@ export class Proof {
         },
         { commit, request: requestId },
       )
+      if (!moved.ok)
+        this.#problem(`the trunk took task ${taskId} in as ${commit.slice(0, 12)} just before: ${moved.fault.message}`)
     }
     const verified = verifyCommands(this.#core, task).length > 0
     for (let attempt = 0; attempt < 5; attempt++) {
@@ -219,7 +244,10 @@ export class Proof {
         )
       }
       // A crash after the trunk had moved: the head is on it already, and only the record is missing.
-      if (preview.value.clean && preview.value.upToDate) return complete(onto, onto, 'the trunk holds it already')
+      if (preview.value.clean && preview.value.upToDate) {
+        const made = await hub.mergeOf(head)
+        return complete((made.ok ? made.value : null) ?? onto, onto, 'the trunk holds it already')
+      }
       if (!preview.value.clean) {
         requests.effect(requestId, 'done', 'returned', `conflict in ${preview.value.files.join(', ')}`)
         this.#sendBack(
@@ -240,6 +268,7 @@ export class Proof {
         this.#sendBack(taskId, redText(result))
         return
       }
+      if (!wanted()) return this.#drop(requestId, taskId)
       const merged = await hub.merge({
         head,
         tree: preview.value.tree,
@@ -328,6 +357,12 @@ export class Proof {
     )
   }
 
+  /** The task was cancelled after its merge had been approved. */
+  #drop(requestId: string, taskId: string): void {
+    const status = this.#core.tasks.get(taskId)?.value.status ?? 'gone'
+    this.#core.requests.effect(requestId, 'done', 'failed', `nothing was merged: task ${taskId} is ${status}`)
+  }
+
   #abandon(requestId: string, why: string): void {
     const request = this.#core.requests.get(requestId)?.value
     this.#core.requests.effect(requestId, 'done', 'failed', why)
@@ -343,6 +378,8 @@ export class Proof {
     this.#core.store.note(why)
   }
 }
+
+const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`
 
 const redText = (result: Check): string =>
   `verify failed on the merged result: \`${result.command}\` exited ${result.exitCode ?? 'by a signal'}\n${result.tail}`

@@ -11,5 +11,6 @@ export const actor = (name: string, acts: string[], extra: object = {}): ThreadD
   sandbox: { mode: 'off', kind: 'none', detail: '', remedy: null },
   dataPaths: [],
   teammates: [],
-  lead: 'human', secrets: [],
+  lead: 'human',
+  secrets: [],
 })

@@ -45,6 +45,15 @@ const merge = (task: string, head = 'abc') => ({
 })
 
 describe('requests', () => {
+  it('lets the supervisor decide by its rule what is addressed to it, and nothing else', () => {
+    const { requests } = setup()
+    const { id } = unwrap(requests.open({ ...merge('1'), to: 'supervisor' })).request
+    expect(requests.decide(id, 'alice', 'approve', null).ok).toBe(false)
+    expect(unwrap(requests.decide(id, 'supervisor', 'approve', 'auto')).request.status).toBe('approved')
+    const asked = unwrap(requests.open(merge('2'))).request
+    expect(requests.decide(asked.id, 'supervisor', 'approve', 'auto').ok).toBe(false)
+  })
+
   it('D01 is decided once: the first wins, the others are told who decided what, and it never flips', () => {
     for (let round = 0; round < 50; round++) {
       const { requests } = setup()

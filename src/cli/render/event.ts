@@ -96,7 +96,7 @@ const words: Partial<Record<EventType, Say>> = {
   'teammate.failed': (info, entry) => `was given up${because(info.reason ?? record(entry).reason)}`,
   'teammate.revived': () => 'may start again',
   'model.failed': info => `model call failed${because(info.message ?? info.kind)}`,
-  'work.rescued': info => `kept uncommitted work${because(info.ref)}`,
+  'work.rescued': info => `kept uncommitted work of ${text(info.name)}${because([info.refs].flat().join(', '))}`,
   'verify.started': info => `verifies task ${text(info.task)}`,
   'verify.ended': info =>
     `verify of task ${text(info.task)} ${info.ok === false || info.passed === false ? 'failed' : 'ended'}${because(info.reason)}`,
@@ -106,6 +106,7 @@ const words: Partial<Record<EventType, Say>> = {
   landed: info => `landed ${text(info.commits)} commits in ${text(info.branch)} (${text(info.how)})`,
   'clone.made': info => `made the clone of ${text(info.name)}`,
   'clone.mended': info => `mended the clone of ${text(info.name)}${because(info.text ?? info.reason)}`,
+  'clone.ready': info => `set up the clone of ${text(info.name)}`,
   'command.orphan': info => `${text(info.name)} left a command behind, pid ${text(info.pid)}${because(info.command)}`,
   'config.warning': info => `warns${because(info.text)}`,
   warning: info => `warns${because(info.text ?? info.reason)}`,
