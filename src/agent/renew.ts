@@ -2,14 +2,18 @@ import type { Item } from './items.ts'
 import type { Session } from './session.ts'
 import { writeTranscript } from './transcript.ts'
 
-/** Without a known window, a context past half of this is begun anew. */
-const usualWindow = 128_000
-/** Tasks and messages told again in a context that begins anew. */
+/** Tokens, where the window of a model is not known. */
+export const usualWindow = 128_000
+/** Tasks and messages told again in a context that begins anew, the latest of them, as far as there is room. */
 const carried = 20
 
+/** Is the context past half of the window, so that it is to begin anew where that can be? */
+export const isLarge = (session: Session, window: number | undefined): boolean =>
+  session.context.estimate() > (window ?? usualWindow) / 2
+
 /**
- * Before a task is where a context may begin anew: when it grew past half the window, or when it `must` (a history that the
- * endpoint refuses). What was done and the last mail are carried over. A changed system message takes effect here too.
+ * Before a task, or a turn for mail, is where a context may begin anew: when it grew past half the window, or when it `must`
+ * (a history that the endpoint refuses). What was done and the last mail are carried over. A changed system message takes effect here too.
  * Answers what the teammate is to be told of it, or null. Between turns only.
  */
 export const renew = (
@@ -18,13 +22,13 @@ export const renew = (
   o: { readonly window: number | undefined; readonly must: boolean },
 ): string | null => {
   const { context } = session
-  if (!o.must && context.estimate() <= (o.window ?? usualWindow) / 2) {
+  if (!o.must && !isLarge(session, o.window)) {
     if (system === context.system) return null
     session.begin(system, true)
     return 'Your rules, team or skills changed: they stand in your system message as they are now.'
   }
   const done = context.done.slice(-carried)
-  const mail = context.mail.slice(-carried)
+  const mail = latest(context.mail.slice(-carried), (o.window ?? usualWindow) / 8)
   session.begin(system, false)
   const note = (text: string): Item => ({ k: 'note', text })
   session.take([
@@ -34,6 +38,16 @@ export const renew = (
     ...mail,
   ])
   return null
+}
+
+/** The last of the items that `room` characters hold. */
+const latest = (items: readonly Item[], room: number): Item[] => {
+  let left = room
+  const from = items.findLastIndex(item => {
+    left -= JSON.stringify(item).length
+    return left < 0
+  })
+  return items.slice(from + 1)
 }
 
 /** The end of the task in the context, if there is one: its transcript is written, then the journal says so. */

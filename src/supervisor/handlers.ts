@@ -200,16 +200,25 @@ export const makeHandlers = (
       await sent.value.durable
       return ok({ sent: sent.value.sent })
     },
-    'inbox.read': ({ name, after, limit, unread }, { actor }) => {
+    'inbox.read': async ({ name, after, limit, unread }, { actor }) => {
       if (actor !== 'human' && actor !== name) return fail('refused', `${actor} reads its own inbox only`)
       const box = inbox(name)
       if (!box.ok) return box
       const log = store.inbox(box.value)
       const from = after ?? (unread ? log.cursor(box.value) : 0)
-      const page = mail.read(box.value, from, limit ?? 1000)
+      const want = limit ?? 1000
+      const page = mail.read(box.value, from, want)
       if (actor === 'human') return ok(page)
-      // A teammate takes urgent mail and decisions first, and no `task` messages: these became tasks.
-      const fresh: InboxItem[] = page.items.filter(item => item.stored.message.type !== 'task')
+      // A teammate takes urgent mail and decisions first, and no `task` messages: these became tasks. As many as were asked
+      // for are given where there are as many, since fewer say that there are no more.
+      const fresh: InboxItem[] = []
+      let { items } = page
+      while (items.length > 0 && fresh.length < want) {
+        fresh.push(...items.filter(item => item.stored.message.type !== 'task'))
+        items = mail.read(box.value, items.at(-1)?.index ?? page.last, want - fresh.length).items
+      }
+      // What it writes down as read must be there after a crash: an index that is given again would hide its message.
+      await store.flushed()
       return ok({
         ...page,
         items: [...fresh.filter(item => isUrgent(item.stored)), ...fresh.filter(item => !isUrgent(item.stored))],

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MailMark } from '../agent/entry.ts'
 import { type Item, type Origin, shorten } from '../agent/items.ts'
+import { usualWindow } from '../agent/renew.ts'
 import { wellFormed } from '../lib/text.ts'
 import { isWaiting } from '../protocol/request.ts'
 import type { Call, InboxItem } from '../protocol/rpc.ts'
@@ -13,22 +14,50 @@ export interface Choice {
   readonly more: boolean
 }
 
+/** A message longer than this (or than the room there is) enters cut, its whole text in a file of the view. In characters. */
+const longestMessage = 16_000
+
 /** How many unread entries are looked at to find what is urgent among them. */
 export const lookAhead = 1000
 
 const comesFirst = ({ stored: { message } }: InboxItem): boolean =>
   message.urgent === true || message.type === 'decision' || message.type === 'request'
 
+/** How much of a message counts towards the room of a batch, and the room, in characters. */
+export interface Room {
+  readonly longest: number
+  readonly total: number
+}
+
+/** For a window of so many tokens. One character may be a token in some scripts, so even then three quarters stay free. */
+export const roomFor = (window: number | undefined): Room => {
+  const total = Math.floor((window ?? usualWindow) / 4)
+  return { longest: Math.min(longestMessage, total), total }
+}
+
 /**
- * Decisions, requests and urgent messages first, then the others, each in the order they came; at most `batch`. The mark
+ * Decisions, requests and urgent messages first, then the others, each in the order they came; at most `batch`, and no more
+ * than there is room for (one always is). The mark
  * moves over everything that is in the context without a gap; what came early is remembered one by one, so that each
  * message enters exactly once. `unread` is everything after the mark, at most `lookAhead`; `last` the log's last index.
  */
-export const choose = (unread: readonly InboxItem[], mark: MailMark, batch: number, last: number): Choice => {
+export const choose = (
+  unread: readonly InboxItem[],
+  mark: MailMark,
+  batch: number,
+  last: number,
+  room: Room = roomFor(undefined),
+): Choice => {
   const early = new Set(mark.early)
   const all = unread.filter(item => item.index > mark.upTo).sort((a, b) => a.index - b.index)
   const fresh = all.filter(item => !early.has(item.index))
-  const picked = [...fresh.filter(comesFirst), ...fresh.filter(item => !comesFirst(item))].slice(0, batch)
+  const picked: InboxItem[] = []
+  let left = room.total
+  for (const item of [...fresh.filter(comesFirst), ...fresh.filter(item => !comesFirst(item))].slice(0, batch)) {
+    left -= Math.min(item.stored.message.content.length, room.longest)
+    if (left < 0 && picked.length > 0) break
+    picked.push(item)
+  }
   return {
     picked,
     mark: advance(all, mark, picked, last),
@@ -45,17 +74,17 @@ const advance = (all: readonly InboxItem[], mark: MailMark, picked: readonly Inb
   return { upTo, early: [...taken].filter(index => index > upTo).sort((a, b) => a - b) }
 }
 
-/** A message longer than this enters cut, its whole text in a file of the view. */
-const longestMessage = 16_000
-
 /** Reads the teammate's inbox from where the session's journal ends. Looking consumes nothing; `acknowledge` does. */
 export class Intake {
   readonly #o: { name: string; call: Call; batch: number; out: string }
+  readonly #room: Room
   /** Look again: something told so, or the last look left some. */
   due = true
 
-  constructor(o: { name: string; call: Call; batch: number; out: string }) {
+  /** `window`: of the model, in tokens, where it is known. */
+  constructor(o: { name: string; call: Call; batch: number; out: string; window: number | undefined }) {
     this.#o = o
+    this.#room = roomFor(o.window)
   }
 
   /** The next batch after `mark`, or null when there is none or the holder could not be asked (then it stays due). */
@@ -70,7 +99,7 @@ export class Intake {
     const { items, cursor, last } = page.value
     // The holder is ahead only when the session's journal was taken away: what it gave then was read by that session.
     const from = cursor > mark.upTo ? { upTo: cursor, early: mark.early.filter(index => index > cursor) } : mark
-    const choice = choose(items, from, this.#o.batch, last)
+    const choice = choose(items, from, this.#o.batch, last, this.#room)
     this.due = choice.more
     if (choice.picked.length > 0) return choice
     if (choice.mark.upTo > cursor) await this.acknowledge(choice.mark.upTo)
@@ -118,11 +147,12 @@ export class Intake {
   }
 
   #shorten(id: string, text: string): string {
-    if (text.length <= longestMessage) return text
+    const { longest } = this.#room
+    if (text.length <= longest) return text
     const name = `${id.replace(/[^\w.-]+/g, '_').slice(0, 100)}.txt`
     mkdirSync(join(this.#o.out, 'mail'), { recursive: true })
     writeFileSync(join(this.#o.out, 'mail', name), text)
-    return shorten(text, longestMessage, `the whole is in out/mail/${name}`)
+    return shorten(text, longest, `the whole is in out/mail/${name}`)
   }
 }
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { Item } from '../agent/items.ts'
 import { runTurn, type TurnEnd } from '../agent/loop.ts'
-import { closeTask, renew } from '../agent/renew.ts'
+import { closeTask, isLarge, renew } from '../agent/renew.ts'
 import { type Backoff, defaultBackoff, type Gate } from '../agent/retry.ts'
 import type { Session } from '../agent/session.ts'
 import type { Tool, ToolContext } from '../agent/tool.ts'
@@ -85,7 +85,13 @@ export class Life {
       },
       shutdown: reason => this.#drain(reason),
     })
-    this.#intake = new Intake({ name, call: o.call, batch: o.limits.messageBatch, out: join(o.view.home, 'out') })
+    this.#intake = new Intake({
+      name,
+      call: o.call,
+      batch: o.limits.messageBatch,
+      out: join(o.view.home, 'out'),
+      window: o.member.model.contextWindow,
+    })
   }
 
   /** Grows while work goes on; for the heartbeat. */
@@ -255,7 +261,9 @@ export class Life {
     let choice = await this.#intake.next(session.mail)
     if (choice && (await this.#agreeToStop(choice))) return true
     if (!choice && !this.#resume) return false
-    if (this.#spoiled) this.#renew()
+    // A prefix that stays the same costs less, so it is begun anew only when it must be.
+    const isLong = !session.context.inTurn && isLarge(session, this.#o.member.model.contextWindow)
+    if (this.#spoiled || isLong) this.#renew()
     if (this.#resume && session.context.inTurn) this.#notes.push(interruptedNote(session.wasInterrupted))
     this.#resume = false
     this.#turn = new AbortController()

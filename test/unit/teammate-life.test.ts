@@ -10,7 +10,7 @@ import { type Reply, type ScriptedRequest, type ScriptedServer, startScripted } 
 import { Limits } from '../../src/protocol/config.ts'
 import { decide } from '../../src/protocol/request.ts'
 import type { FromThread } from '../../src/protocol/thread.ts'
-import { choose } from '../../src/teammate/intake.ts'
+import { choose, roomFor } from '../../src/teammate/intake.ts'
 import { Life } from '../../src/teammate/life.ts'
 import { folder, noShell, noView, openSession, recorder } from '../support/agent.ts'
 import { at, Holder, member, task } from '../support/holder.ts'
@@ -246,6 +246,13 @@ describe('mail', () => {
       { upTo: 6, early: [] },
     ])
   })
+  test('a batch takes no more of the window than there is room, and one message always', () => {
+    for (let i = 1; i <= 4; i++) holder.mail('x'.repeat(i === 1 ? 90_000 : 900))
+    const room = roomFor(8000)
+    const first = choose(holder.inbox, { upTo: 0, early: [] }, 20, 4, room)
+    expect([first.picked.map(item => item.index), first.more]).toEqual([[1], true])
+    expect(choose(holder.inbox, first.mark, 20, 4, room).picked.map(item => item.index)).toEqual([2, 3])
+  })
   test('indexes that are no mail are passed over', () => {
     holder.mail('a')
     expect(choose(holder.inbox, { upTo: 0, early: [] }, 20, 9).mark).toEqual({ upTo: 9, early: [] })
@@ -417,11 +424,11 @@ describe('the stable prefix', () => {
     await stop()
   })
   test('a context that grew past half the window begins anew at the next task, with the mail and what was done', async () => {
-    holder.mail(`always use tabs ${'x '.repeat(4000)}`)
+    holder.mail('always use tabs')
     const { life, requests, idle, stop } = await live(['ok', complete(), 'done', complete(), 'done'], { window: 3000 })
     await until(() => requests.length === 1, 'mail')
     await idle()
-    life.hear({ t: 'assign', task: task('7') })
+    life.hear({ t: 'assign', task: task('7', { description: 'x '.repeat(4000) }) })
     await until(() => requests.length === 3, 'first task')
     await idle()
     life.hear({ t: 'assign', task: task('8') })
