@@ -204,6 +204,8 @@ test('A13 a sender that is cut off in the middle of sending is told so, and noth
     await until(() => existsSync(inboxFile(root)) && readFileSync(inboxFile(root), 'utf8').split('\n').length > after)
     await killed(daemon)
     const second = await up()
+    // Ready is not yet at work again: the turn that was cut off goes on right after it.
+    await until(() => requests('bob').length > 1)
     await quiet(root, 'alice', 'bob')
     const got = taken(root, 'alice')
     const ids = (await inboxOf(root, 'alice')).items.map(item => item.stored.message.id)
