@@ -58,3 +58,6 @@ export const slug = (title: string): string =>
       .replace(/^-+|-+$/g, ''),
     40,
   ) || 'task'
+
+/** The text as one line: each run of spaces, line breaks and control characters is one space, none at the ends. */
+export const asOneLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').trim()

@@ -95,7 +95,7 @@ export const readJson = (text: string): Read => {
 
 const readYaml = (text: string, linesBefore: number): Read => {
   const lineCounter = new LineCounter()
-  const documents = parseAllDocuments(text, { lineCounter, prettyErrors: false })
+  const documents = parseAllDocuments(text, { lineCounter, prettyErrors: false, merge: true })
   const values: unknown[] = []
   for (const document of Array.isArray(documents) ? documents : []) {
     const [error] = document.errors

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { asOneLine } from '../lib/text.ts'
 import { Name, TaskId } from './ids.ts'
 
 /**
@@ -71,7 +72,11 @@ export type Task = z.infer<typeof Task>
 /** What a person may write in a drop. Run-state fields are refused by name, see `runState`. */
 export const TaskDrop = z.strictObject({
   id: z.union([TaskId, z.number().int().min(0).transform(String)]).optional(),
-  title: z.string().trim().min(1, 'must not be empty').max(500, 'is longer than 500 characters'),
+  /** A heading, so always one line. */
+  title: z
+    .string()
+    .transform(asOneLine)
+    .pipe(z.string().min(1, 'must not be empty').max(500, 'is longer than 500 characters')),
   description: text.optional(),
   status: z.literal('pending').optional(),
   blockedBy: z.array(z.union([text, z.number().transform(String)])).optional(),

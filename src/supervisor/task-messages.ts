@@ -1,4 +1,4 @@
-import { cut } from '../lib/text.ts'
+import { asOneLine, cut } from '../lib/text.ts'
 import type { Stored } from '../protocol/message.ts'
 import type { Core } from './core.ts'
 import type { Notices } from './notices.ts'
@@ -8,7 +8,7 @@ export const takeTaskMessage = (core: Core, notices: Notices, { message }: Store
   const isMember = core.members.some(member => member.name === message.to)
   const [first = ''] = message.content.trim().split('\n')
   const drop = {
-    title: cut(first.trim(), 200) || message.id,
+    title: cut(asOneLine(first), 200) || message.id,
     description: message.content,
     ...(isMember ? { assignee: message.to } : {}),
   }

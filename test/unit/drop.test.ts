@@ -181,3 +181,19 @@ test('READMEs, dotfiles and side files of editors are no drops', () => {
     '1', 'a-b', null, '1.rejected-x', null,
   ]) // biome-ignore format: a list
 })
+
+test('YAML anchors and merge keys are read as their writer meant them', () => {
+  const text = '- &base\n  title: First\n  tags: [t]\n  priority: 2\n- <<: *base\n  title: Second\n'
+  expect(parseDrops('two.yaml', Buffer.from(text))).toEqual({
+    ok: true,
+    drops: [
+      { title: 'First', tags: ['t'], priority: 2 },
+      { title: 'Second', tags: ['t'], priority: 2 },
+    ],
+  })
+})
+
+test('a title is one line, whatever stands in it', () => {
+  const drops = parseDrops('a.json', Buffer.from(JSON.stringify({ title: ' a\r\n\tb\u2028c\u0007d\n' })))
+  expect(drops).toEqual({ ok: true, drops: [{ title: 'a b c d' }] })
+})

@@ -1,18 +1,19 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import { type Clock, iso } from '../../lib/clock.ts'
+import type { Clock } from '../../lib/clock.ts'
 import type { Result } from '../../lib/result.ts'
 import type { Limits } from '../../protocol/config.ts'
 import { dropKind, idInName } from '../../protocol/drop.ts'
 import type { Task, TaskFile } from '../../protocol/task.ts'
 import { compareTask, type HandEdit, isStale, renderTask, taskFile } from '../../protocol/task-file.ts'
 import type { Store } from '../store.ts'
-import { Calm, calmMs, Drops, type DropsOptions, freeName } from './drops.ts'
+import { Calm, calmMs, Drops, type DropsOptions } from './drops.ts'
 import { Lane } from './lane.ts'
 import { importTasks, readObject, tasksAt } from './past-tasks.ts'
 import { type Problem, Troubles } from './problem.ts'
 import { Projection } from './projection.ts'
+import { PutBacks } from './put-backs.ts'
 import { readStamped, type Stamp, sameStamp, stamp } from './stamp.ts'
 import { TaskArchive } from './task-archive.ts'
 import { type Watch, watchFolder } from './watch.ts'
@@ -54,6 +55,7 @@ export class TasksFolder {
   readonly #drops: Drops
   readonly #calm: Calm
   readonly #troubles: Troubles
+  readonly #putBacks: PutBacks
   /** What each file showed at its last revisions, newest last. */
   readonly #shown = new Map<string, TaskFile[]>()
   readonly #pending = new Map<string, TaskFile>()
@@ -70,6 +72,7 @@ export class TasksFolder {
     this.#options = options
     this.#dir = join(options.root, label)
     this.#archive = new TaskArchive(this.#dir, options.store, options.limits.archiveAfter)
+    this.#putBacks = new PutBacks({ dir: this.#dir, label, clock: options.clock, file: fileOf })
     this.#calm = new Calm(options.clock)
     this.#troubles = new Troubles(options.onProblem, options.onMended)
     this.#lane = new Lane(file => this.#look(file), options.onFailure)
@@ -143,7 +146,7 @@ export class TasksFolder {
 
   /** What stands wrong in the folder now. */
   problems(): readonly Problem[] {
-    return [...this.#drops.problems(), ...this.#troubles.list()]
+    return [...this.#drops.problems(), ...this.#putBacks.problems(), ...this.#troubles.list()]
   }
 
   /** Resolves when every change of a record so far stands in its file. */
@@ -206,6 +209,7 @@ export class TasksFolder {
     this.#restore(missing)
     this.#settle(await this.#drops.look(drops))
     this.#drops.sweep(names)
+    this.#putBacks.sweep(names)
     this.#archiveSoon()
   }
 
@@ -316,13 +320,10 @@ export class TasksFolder {
   }
 
   #putBack(id: string, read: { readonly bytes: Buffer }, reasons: readonly string[]): void {
-    const { clock, store } = this.#options
-    const time = iso(clock.wall()).replaceAll(':', '-')
-    const name = freeName(this.#dir, `task_${id}.rejected-${time}.json`)
-    writeFileSync(join(this.#dir, name), read.bytes, { mode: 0o600, flag: 'wx' })
-    const reason = `${reasons.join('; ')} (put back; the edit is kept in ${label}/${name})`
-    store.note({ event: 'edit.refused', by: 'human', info: { task: id, reason: reasons.join('; '), kept: name } })
-    this.#report({ kind: 'edit', file: `${label}/${fileOf(id)}`, reason, standing: false, known: false })
+    const { problem, name } = this.#putBacks.keep(id, read.bytes, reasons)
+    const reason = reasons.join('; ')
+    this.#options.store.note({ event: 'edit.refused', by: 'human', info: { task: id, reason, kept: name } })
+    this.#report(problem)
   }
 
   #report(problem: Problem): void {

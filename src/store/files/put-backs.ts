@@ -1,0 +1,47 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Clock, iso } from '../../lib/clock.ts'
+import { freeName } from './drops.ts'
+import type { Problem } from './problem.ts'
+
+/**
+ * Edits that were put back: each is kept beside the task's file, and shown as a problem until a person, who has then seen
+ * it, removes what is kept.
+ */
+export class PutBacks {
+  readonly #o: { dir: string; label: string; clock: Clock; file: (id: string) => string }
+  /** By the name it is kept under. */
+  readonly #kept = new Map<string, Problem>()
+
+  constructor(o: { dir: string; label: string; clock: Clock; file: (id: string) => string }) {
+    this.#o = o
+  }
+
+  problems(): Problem[] {
+    return [...this.#kept.values()]
+  }
+
+  /** Keeps the edited text. Returns what is to be told, and the name it is kept under. */
+  keep(id: string, bytes: Buffer, reasons: readonly string[]): { readonly problem: Problem; readonly name: string } {
+    const { dir, label, clock, file } = this.#o
+    const time = iso(clock.wall()).replaceAll(':', '-')
+    const name = freeName(dir, `task_${id}.rejected-${time}.json`)
+    writeFileSync(join(dir, name), bytes, { mode: 0o600, flag: 'wx' })
+    const reason = `${reasons.join('; ')} (put back; the edit is kept in ${label}/${name}: remove that when it is settled)`
+    const problem: Problem = { kind: 'edit', file: `${label}/${file(id)}`, reason, standing: false, known: false }
+    this.#kept.set(name, problem)
+    return { problem, name }
+  }
+
+  /** `names` is what stands in the folder. One kept by an earlier run is shown too; why it was put back was told then. */
+  sweep(names: ReadonlySet<string>): void {
+    const { label } = this.#o
+    for (const name of this.#kept.keys()) if (!names.has(name)) this.#kept.delete(name)
+    for (const name of names) {
+      const id = /^task_(.+)\.rejected-[^/]*\.json$/.exec(name)?.[1]
+      if (id === undefined || this.#kept.has(name)) continue
+      const reason = `an edit of task ${id} that was put back: remove it when it is settled`
+      this.#kept.set(name, { kind: 'edit', file: `${label}/${name}`, reason, standing: false, known: true })
+    }
+  }
+}
