@@ -14,6 +14,7 @@ import type { Probe, Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 import { type Holder, hold } from '../store/index.ts'
 import { layout } from '../store/root.ts'
+import { bringBase } from './base.ts'
 import { type Core, makeCore } from './core.ts'
 import { Crew } from './crew.ts'
 import { Folders } from './folders.ts'
@@ -219,6 +220,7 @@ class Run implements Daemon {
     this.#holder.serve((method, params, { stream, signal }) =>
       this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
     )
+    await bringBase(this.#core, text => this.#notices.problem('base', text))
     for (const member of members) await startMember(this.#home(), member)
     await store.flushed()
     this.#crew.dispatch.kick()
@@ -266,7 +268,8 @@ class Run implements Daemon {
   async #endQuietly(open: number): Promise<boolean> {
     if (this.#going) return true
     const timeoutMs = this.#o.config.limits.graceSeconds * 1000
-    const reason = open === 0 ? 'everything is done' : `${open} tasks wait for a person`
+    const reason =
+      open === 0 ? 'everything is done' : open === 1 ? '1 task waits for a person' : `${open} tasks wait for a person`
     this.#going = this.#down({ force: false, timeoutMs }, { exit: open === 0 ? 0 : 1, reason })
     await this.#going
     return this.#ended

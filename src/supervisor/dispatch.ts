@@ -1,6 +1,7 @@
 import { unwrap } from '../lib/result.ts'
 import type { Task } from '../protocol/task.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
+import { bringBase } from './base.ts'
 import { type Core, verifyCommands } from './core.ts'
 import { match, overlaps, type Pair, ReadyList, writes } from './schedule.ts'
 
@@ -113,10 +114,13 @@ export class Dispatch {
       .filter(member => this.#idle.has(member.name) && !tasks.inHand(member.name))
       .sort((a, b) => order.indexOf(a.name) - order.indexOf(b.name))
     if (free.length === 0) return []
-    const mayStart = (task: Task, picked: readonly Pair[]): boolean => {
+    // Whoever waits for a lease keeps its place: what comes after and overlaps with it waits too, or it might wait for ever.
+    const leases = [...this.#writers.values()]
+    const mayStart = (task: Task): boolean => {
       if (mode !== 'dir' || !writes(task)) return true
-      for (const paths of this.#writers.values()) if (overlaps(paths, task.paths)) return false
-      return !picked.some(pair => writes(pair.task) && overlaps(pair.task.paths, task.paths))
+      const free = !leases.some(paths => overlaps(paths, task.paths))
+      leases.push(task.paths)
+      return free
     }
     return match(this.#readyTasks(), free, this.#alive, mayStart)
   }
@@ -166,7 +170,7 @@ export class Dispatch {
     let start: string | null = null
     let resume: string | null = null
     if (hub) {
-      await this.#refreshBase()
+      await bringBase(this.#core, text => this.#problem('base', text))
       start = await hub.trunk()
       const branch = tasks.get(id)?.value.branch
       resume = branch ? unwrap(await hub.branchHead(branch)) : null
@@ -186,21 +190,6 @@ export class Dispatch {
       resume,
       mergeTrunk: null,
     }
-  }
-
-  /** A base that moved is brought into the trunk before work starts on it. A conflict there is the human's. */
-  async #refreshBase(): Promise<void> {
-    const { hub, store } = this.#core
-    if (!hub) return
-    const moved = await hub.refreshBase()
-    if (!moved.ok) return this.#problem('base', `the base branch could not be read: ${moved.fault.message}`)
-    if (moved.value.how === 'conflict')
-      return this.#problem(
-        'base',
-        `the base ${hub.baseName} moved to ${moved.value.to.slice(0, 12)} and conflicts with the trunk in ${(moved.value.files ?? []).join(', ')}: land or settle it by hand`,
-      )
-    this.#problem('base', null)
-    if (moved.value.moved) store.note({ event: 'base.moved', by: 'supervisor', info: { ...moved.value } })
   }
 
   #follow(task: Task): void {

@@ -83,6 +83,8 @@ const setUpOnce = async (o: MembersOptions, name: string, fresh: boolean): Promi
   if ((setup === undefined && copy.length === 0) || (!fresh && rec?.value.done === done)) return
   const set = await setUp(o.core, clonePath(o.core, name), o.shellFor, o.signal)
   o.notices.problem(mark, set.ok ? null : `${name}: ${set.fault.message}; mend it, then start again`)
+  const missing = set.ok ? set.value.missing.join(', ') : ''
+  o.notices.problem('copy', missing === '' ? null : `copy in config.json names ${missing}, which the workspace has not`)
   const why = { event: 'clone.ready' as const, by: 'supervisor', info: { name } }
   if (!set.ok)
     // It works on without: many tasks need no set-up, and a person sees it at once.

@@ -83,13 +83,14 @@ export const fitness = (task: Task, member: Member): number =>
 
 /**
  * Pairs ready tasks with idle teammates: tasks in their order, each to the idle teammate it fits best (the one idle longest
- * among equals, `idle` being in that order). `free` says whether a task may start beside those picked before it.
+ * among equals, `idle` being in that order). `free` is asked of each task that somebody could take, in their order, and
+ * says whether it may start beside those asked about before it.
  */
 export const match = (
   ready: Iterable<Task>,
   idle: readonly Member[],
   alive: (name: string) => boolean,
-  free: (task: Task, picked: readonly Pair[]) => boolean,
+  free: (task: Task) => boolean,
 ): Pair[] => {
   const left = [...idle]
   const pairs: Pair[] = []
@@ -102,7 +103,7 @@ export const match = (
         best = member
         score = fitness(task, member)
       }
-    if (!best || !free(task, pairs)) continue
+    if (!best || !free(task)) continue
     pairs.push({ task, member: best })
     left.splice(left.indexOf(best), 1)
   }

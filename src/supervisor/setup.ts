@@ -6,20 +6,22 @@ import { check, folderView } from './verify.ts'
 
 /**
  * Makes a fresh checkout usable: copies the files that config.json's `copy` names from the workspace, then runs `setup` in it,
- * in the sandbox. A failure says which of the two, with the end of the output.
+ * in the sandbox. Answers the patterns that name nothing there. A failure says which of the two, with the end of the output.
  */
 export const setUp = async (
   core: Core,
   dir: string,
   shellFor: (view: View) => Shell,
   signal: AbortSignal,
-): Promise<Result<null>> => {
+): Promise<Result<{ missing: readonly string[] }>> => {
   const { copy, setup, limits } = core.config
+  let missing: readonly string[] = []
   if (core.hub && copy.length > 0) {
     const copied = core.hub.copy(dir, copy)
     if (!copied.ok) return copied
+    missing = copied.value.missing
   }
-  if (setup === undefined) return ok(null)
+  if (setup === undefined) return ok({ missing })
   const shell = shellFor(await folderView('setup', dir, { readable: core.hub ? [core.hub.dir] : [] }))
   try {
     const result = await check(
@@ -28,7 +30,7 @@ export const setUp = async (
       { seconds: limits.setupSeconds, outputBytes: limits.outputBytes, outputMaxBytes: limits.outputMaxBytes },
       signal,
     )
-    if (result.ok) return ok(null)
+    if (result.ok) return ok({ missing })
     return fail(
       'invalid',
       `setup \`${setup}\` ${result.couldNotRun ? 'could not run' : `exited ${result.exitCode}`}: ${result.tail.slice(-1000)}`,

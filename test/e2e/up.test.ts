@@ -112,7 +112,7 @@ test('up --once ends by itself: 0 when nothing is left to do, 1 when a person is
   expect((await team(['up', '--once', '--root', root])).code).toBe(0)
   await teamOk(['task', 'add', 'Needs somebody', '--after', 'something that never comes', '--root', root])
   const ran = await team(['up', '--once', '--root', root])
-  expect([ran.code, ran.stdout]).toEqual([1, expect.stringContaining('wait for a person')])
+  expect([ran.code, ran.stdout]).toEqual([1, expect.stringContaining('1 task waits for a person')])
 })
 
 test('logs -f tells what happens as it happens, and ends with the daemon', async () => {

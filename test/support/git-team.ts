@@ -110,7 +110,7 @@ export const fingerprint = (repo: Repo): Record<string, string> => ({
 /** Runbook steps that write files and commit them. */
 const steps = (files: Record<string, string>, message: string): string =>
   `${Object.entries(files)
-    .map(([path, text]) => `~~~text file=${path}\n${text}~~~\n`)
+    .map(([path, text]) => `~~~text file=${/\s/.test(path) ? `'${path}'` : path}\n${text}~~~\n`)
     .join('')}commit: ${message}\n`
 
 /** A task's drop in Markdown: writes files and commits them. `mend` is done instead when it was sent back. */

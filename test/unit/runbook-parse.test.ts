@@ -49,6 +49,12 @@ describe('a text read as a runbook', () => {
     expect(loose.problems).toEqual([expect.stringMatching(/^line 2: an expect block/)])
   })
 
+  it('refuses what stands beside file=, as a path with spaces would without its quotes', () => {
+    const book = parseRunbook(text('~~~ file=docs/a b.md', 'x', '~~~'))
+    expect(book.steps).toEqual([])
+    expect(book.problems).toEqual([expect.stringMatching(/^line 1: .*not b.md; put a path with spaces in quotes/)])
+  })
+
   it('lets a longer fence hold a shorter one, and ~~~ hold ```', () => {
     const book = parseRunbook(
       text('````md file="docs/a b.md"', '```sh', 'rm x', '```', '````', '~~~ file=c.md', '```', '~~~'),

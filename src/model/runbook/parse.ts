@@ -107,6 +107,9 @@ const block = (into: Step[], info: string, body: readonly string[], line: number
   if (file !== undefined) {
     const path = unquote(file.slice('file='.length)).replace(/^(?:\.\/)+/, '')
     if (path === '' || path.endsWith('/')) return [`line ${line}: file= needs the path of a file`]
+    const more = words.filter(word => word !== file && word !== lang).join(' ')
+    if (more !== '')
+      return [`line ${line}: a file block knows file=<path> alone, not ${more}; put a path with spaces in quotes`]
     into.push({ kind: 'write', line, path, content: body.map(each => `${each}\n`).join('') })
     return []
   }
