@@ -27,6 +27,8 @@ export const HistoryItem = z.object({ at: z.string(), by: z.string(), act: z.str
 export const ShutdownData = z.object({ teammate: Name, graceMs: z.number().int().min(0) })
 export const MergeData = z.object({
   task: TaskId,
+  /** Which attempt at the task claimed it done: each leads to one claim at most, so this names the claim. */
+  attempt: z.number().int().default(0),
   owner: Name,
   branch: z.string(),
   /** The head that approval binds to. */

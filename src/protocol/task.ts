@@ -174,7 +174,9 @@ export const move = (task: Task, m: Move): Task | null => {
           })
         : null
     case 'complete':
-      return working ? next({ status: 'completed', result: m.result, completedAt: m.at, error: null }) : null
+      return working && task.claimed
+        ? next({ status: 'completed', result: m.result, completedAt: m.at, error: null })
+        : null
     case 'fail':
       return isOpen(task) ? next({ status: 'failed', error: m.reason, claimed: null }) : null
     case 'cancel':

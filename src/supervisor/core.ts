@@ -4,7 +4,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Config, Member } from '../protocol/config.ts'
 import { isEnded, type Task } from '../protocol/task.ts'
 import type { Store } from '../store/store.ts'
-import { Mail } from './mail.ts'
+import { humanInbox, Mail } from './mail.ts'
 import { Requests } from './requests.ts'
 import { Tasks } from './tasks.ts'
 import { withdrawStale } from './withdraw.ts'
@@ -74,8 +74,13 @@ export const verifyCommands = (core: Core, task: Task): string[] =>
 
 export const clonePath = (core: { root: string }, name: string): string => join(core.root, 'team', name, 'repo')
 
-/** The inbox of whoever leads: the lead, else the human. */
-export const leadInbox = (core: Core): string => core.config.lead ?? 'user'
+/** Is this teammate on record as one that runs: neither stopped nor given up? */
+export const isLive = ({ store }: Core, name: string): boolean =>
+  (store.teammates.get(name)?.value.standing ?? 'live') === 'live'
+
+/** The inbox of whoever leads: the lead while it runs, else the human. */
+export const leadInbox = (core: Core): string =>
+  core.config.lead !== undefined && isLive(core, core.config.lead) ? core.config.lead : humanInbox
 
 /** Keeps what a teammate did on its branch before the task leaves its hands: commits, and work saved aside, go to the hub. */
 export const keepWork = async (core: Core, task: Task): Promise<void> => {

@@ -1,8 +1,8 @@
 import type { Stored } from '../protocol/message.ts'
-import type { Task } from '../protocol/task.ts'
+import { isEnded, type Task } from '../protocol/task.ts'
 import type { FromThread } from '../protocol/thread.ts'
 import { endLeftovers, teamMarker } from '../sandbox/leftover.ts'
-import { type Core, keepWork } from './core.ts'
+import { type Core, isLive, keepWork } from './core.ts'
 import { Dispatch } from './dispatch.ts'
 import type { Handlers } from './handlers.ts'
 import type { DaemonLog } from './log.ts'
@@ -23,6 +23,8 @@ export interface CrewOptions {
   readonly table: () => Handlers
   /** Something changed that may leave nothing to be done. */
   readonly onChange: () => void
+  /** A bug, or the journal cannot be written. */
+  readonly onFailure: (error: unknown) => void
   /** The whole team is being stopped, so a stopped teammate is not put on record as such. */
   readonly isGoing: () => boolean
 }
@@ -48,16 +50,19 @@ export class Crew {
           o.onChange()
         },
         died: (name, why, next) => this.#died(name, why, next),
-        failed: (name, why) => void this.#gaveUp(name, why),
+        failed: (name, why) => void this.#gaveUp(name, why).catch(o.onFailure),
       },
     })
     this.dispatch = new Dispatch({
       core: o.core,
       send: (name, task) => void this.threads.send(name, { t: 'assign', task }),
+      // One whose start is still to come, after that of others, counts as alive: what was sent back to it is its own.
       alive: name => {
-        const state = this.threads.status(name)?.state
-        return state !== undefined && state !== 'stopped' && state !== 'failed'
+        const live = o.core.members.some(member => member.name === name) && isLive(o.core, name)
+        const state = this.threads.status(name)?.state ?? (live ? 'starting' : 'stopped')
+        return state !== 'stopped' && state !== 'failed'
       },
+      onFailure: o.onFailure,
       onProblem: (key, text) => o.notices.problem(key, text),
     })
   }
@@ -75,15 +80,17 @@ export class Crew {
     this.threads.send(name, { t: 'mail', urgent: isUrgent(stored) })
   }
 
-  /** A task that somebody else ended leaves the hands it was in. */
+  /** A task that somebody else ended, or released, leaves the hands it was in. */
   taskChanged(task: Task, old: Task | undefined, by: string): void {
     if (old?.status !== 'in_progress' || old.claimed || old.owner === null || by === old.owner) return
-    if (task.status !== 'cancelled' && task.status !== 'failed') return
+    if (task.status === 'in_progress') return
+    const how = task.status === 'pending' ? 'released' : task.status
     this.threads.send(old.owner, {
       t: 'unassign',
       id: task.id,
-      reason: `task ${task.id} was ${task.status}: ${task.error ?? ''}`,
+      reason: `task ${task.id} was ${how}${task.error === null ? '' : `: ${task.error}`}`,
     })
+    if (!isEnded(task)) return
     void keepWork(this.#o.core, old).catch(error =>
       this.#o.log.error(`the work on task ${task.id} is in its clone`, error),
     )
@@ -136,7 +143,7 @@ export class Crew {
   #died(name: string, why: string, next: { restart: number; inMs: number } | null): void {
     this.dispatch.gone(name)
     this.#o.core.store.note({ event: 'teammate.died', by: 'supervisor', info: { name, why, ...(next ?? {}) } })
-    void this.#sweep(name)
+    this.#sweep(name).catch(this.#o.onFailure)
   }
 
   async #gaveUp(name: string, why: string): Promise<void> {

@@ -26,7 +26,7 @@ import { type MembersOptions, makeReady, setStanding, startMember } from './memb
 import { Notices } from './notices.ts'
 import { Proof } from './proof.ts'
 import { Quiet } from './quiet.ts'
-import { type DownOptions, Shutdown } from './shutdown.ts'
+import { type DownOptions, releaseOrphans, Shutdown } from './shutdown.ts'
 import { makeStatus } from './status.ts'
 import { takeTaskMessage, takeTaskMessages } from './task-messages.ts'
 import { withdrawStale } from './withdraw.ts'
@@ -161,6 +161,7 @@ class Run implements Daemon {
       table: () => this.#table,
       onChange: () => this.#changed(),
       isGoing: () => this.#going !== null,
+      onFailure: error => this.fatal(error),
     })
     this.#proof = new Proof({
       core,
@@ -183,6 +184,7 @@ class Run implements Daemon {
       proof: this.#proof,
       folders: this.#folders,
       onQuiet: open => this.#endQuietly(open),
+      onFailure: error => this.fatal(error),
     })
     this.handlers = this.#table.human
   }
@@ -196,9 +198,7 @@ class Run implements Daemon {
     requests.recover()
     withdrawStale(this.#core)
     takeTaskMessages(this.#core, this.#notices)
-    for (const [, { value }] of [...store.tasks.list()])
-      if (value.status === 'in_progress' && !value.claimed && !members.some(member => member.name === value.owner))
-        tasks.move(value.id, 'supervisor', { move: 'release', reason: `${value.owner} is not on the team any more` })
+    await releaseOrphans(this.#core)
     rmSync(paths.verify, { recursive: true, force: true })
     await endLeftovers(teamMarker(this.#o.root, ''), 2000)
     await this.#folders.start()

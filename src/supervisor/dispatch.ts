@@ -14,6 +14,7 @@ export class Dispatch {
   readonly #send: (name: string, task: AssignedTask) => void
   readonly #alive: (name: string) => boolean
   readonly #problem: (key: string, text: string | null) => void
+  readonly #failed: (error: unknown) => void
   readonly #ready = new ReadyList()
   /** Idle, in the order in which they became so. */
   readonly #idle = new Set<string>()
@@ -23,7 +24,8 @@ export class Dispatch {
   readonly #writers = new Map<string, readonly string[]>()
   #paused = false
   #due = false
-  #giving = 0
+  /** What is being given out right now, by whom it is for. */
+  readonly #giving = new Map<string, AbortController>()
 
   constructor(o: {
     core: Core
@@ -31,11 +33,14 @@ export class Dispatch {
     /** Can this teammate still take up its own work? */
     alive: (name: string) => boolean
     onProblem: (key: string, text: string | null) => void
+    /** A bug, or the journal cannot be written. */
+    onFailure: (error: unknown) => void
   }) {
     this.#core = o.core
     this.#send = o.send
     this.#alive = o.alive
     this.#problem = o.onProblem
+    this.#failed = o.onFailure
     for (const [, { value }] of o.core.store.tasks.list()) this.#follow(value)
     o.core.store.tasks.watch((_id, { value }) => {
       this.#follow(value)
@@ -45,7 +50,7 @@ export class Dispatch {
 
   /** Something is being given out right now. */
   get busy(): boolean {
-    return this.#giving > 0 || this.#due
+    return this.#giving.size > 0 || this.#due
   }
 
   /** Nothing is given out until `resume`. */
@@ -72,6 +77,8 @@ export class Dispatch {
   gone(name: string): void {
     this.#idle.delete(name)
     this.#told.delete(name)
+    this.#giving.get(name)?.abort()
+    this.#giving.delete(name)
   }
 
   /** Looks, once the current turn of the event loop has settled, for what can be given out. */
@@ -135,32 +142,29 @@ export class Dispatch {
   #give(name: string, id: string, durable: Promise<void>): void {
     this.#idle.delete(name)
     this.#told.set(name, id)
-    this.#giving++
-    this.#prepare(name, id, durable)
-      .then(
-        task => {
-          if (task && this.#core.tasks.inHand(name)?.value.id === id) this.#send(name, task)
-          else if (this.#told.get(name) === id) {
-            this.#told.delete(name)
-            this.idle(name)
-          }
-        },
-        error => {
-          this.#told.delete(name)
-          this.#problem(
-            `give/${id}`,
-            `task ${id} could not be given to ${name}: ${error instanceof Error ? error.message : String(error)}`,
-          )
-          this.#core.tasks.move(id, 'supervisor', {
-            move: 'fail',
-            reason: `it could not be prepared: ${error instanceof Error ? error.message : String(error)}`,
-          })
-          this.idle(name)
-        },
-      )
-      .finally(() => {
-        this.#giving--
-      })
+    this.#giving.get(name)?.abort()
+    const giving = new AbortController()
+    this.#giving.set(name, giving)
+    const act = async () => {
+      let task: AssignedTask | null = null
+      try {
+        task = await this.#prepare(name, id, durable)
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error)
+        this.#problem(`give/${id}`, `task ${id} could not be given to ${name}: ${why}`)
+        if (this.#core.tasks.inHand(name)?.value.id === id)
+          this.#core.tasks.move(id, 'supervisor', { move: 'fail', reason: `it could not be prepared: ${why}` })
+      }
+      // Its thread has ended meanwhile, or has been given something else.
+      if (giving.signal.aborted) return
+      this.#giving.delete(name)
+      if (task && this.#core.tasks.inHand(name)?.value.id === id) this.#send(name, task)
+      else {
+        this.#told.delete(name)
+        this.idle(name)
+      }
+    }
+    act().catch(this.#failed)
   }
 
   /** What the thread is told; null when the task left its hands meanwhile. */

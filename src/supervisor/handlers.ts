@@ -38,6 +38,9 @@ interface Asked {
   readonly actor: string
   readonly stream: Stream | undefined
 }
+type Giving =
+  | { readonly move: 'release'; readonly reason: string | null }
+  | { readonly move: 'fail'; readonly reason: string }
 type Handler<M extends RpcMethod> = (
   params: RpcParsed<M>,
   asked: Asked,
@@ -80,6 +83,21 @@ export const makeHandlers = (
   const inHand = (actor: string): Result<Task> => {
     const task = tasks.inHand(actor)?.value
     return task ? ok(task) : fail('refused', `${actor} has no task in hand`)
+  }
+  const stillInHand = (actor: string, id: string): Result<null> =>
+    tasks.inHand(actor)?.value.id === id ? ok(null) : fail('refused', `task ${id} is not in your hands any more`)
+  /** Gives the task in hand back, its work kept first. */
+  const give = async (actor: string, move: Giving): Promise<Result<{ task: TaskShown }>> => {
+    const task = inHand(actor)
+    if (!task.ok) return task
+    const { id } = task.value
+    await keepWork(core, task.value)
+    const still = stillInHand(actor, id)
+    if (!still.ok) return still
+    const moved = tasks.move(id, actor, move)
+    if (!moved.ok) return moved
+    await moved.value.durable
+    return ok({ task: show(id) })
   }
   const sender = (actor: string) => (actor === 'human' ? humanInbox : actor)
 
@@ -150,7 +168,8 @@ export const makeHandlers = (
         const fetched = await hub.fetchBranch(clonePath(core, actor), branch)
         if (!fetched.ok) return fetched
         head = fetched.value.commits === 0 ? null : fetched.value.head
-        if (tasks.inHand(actor)?.value.id !== id) return fail('refused', `task ${id} is not in your hands any more`)
+        const still = stillInHand(actor, id)
+        if (!still.ok) return still
       }
       const claimed = tasks.move(id, actor, { move: 'claim', head, summary })
       if (!claimed.ok) return claimed
@@ -162,24 +181,8 @@ export const makeHandlers = (
         head === null && hub !== null ? ' There are 0 commits on its branch, so there is nothing to merge.' : ''
       return ok({ task: show(id), note: `${live?.after(id) ?? ''}${bare}`.trim() })
     },
-    'task.release': async ({ reason }, { actor }) => {
-      const task = inHand(actor)
-      if (!task.ok) return task
-      await keepWork(core, task.value)
-      const moved = tasks.move(task.value.id, actor, { move: 'release', reason: reason ?? null })
-      if (!moved.ok) return moved
-      await moved.value.durable
-      return ok({ task: show(task.value.id) })
-    },
-    'task.fail': async ({ reason }, { actor }) => {
-      const task = inHand(actor)
-      if (!task.ok) return task
-      await keepWork(core, task.value)
-      const moved = tasks.move(task.value.id, actor, { move: 'fail', reason })
-      if (!moved.ok) return moved
-      await moved.value.durable
-      return ok({ task: show(task.value.id) })
-    },
+    'task.release': ({ reason }, { actor }) => give(actor, { move: 'release', reason: reason ?? null }),
+    'task.fail': ({ reason }, { actor }) => give(actor, { move: 'fail', reason }),
 
     'message.send': async (params, { actor }) => {
       const type = params.type ?? 'info'

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { type Hub, openHub } from '../git/hub.ts'
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, iso } from '../lib/clock.ts'
 import { ok, type Result } from '../lib/result.ts'
 import type { Config, Member } from '../protocol/config.ts'
 import type { Call, Hello } from '../protocol/rpc.ts'
@@ -10,6 +10,7 @@ import type { Store } from '../store/store.ts'
 import { makeCore } from './core.ts'
 import { Folders } from './folders.ts'
 import { makeHandlers } from './handlers.ts'
+import { importRequests } from './import.ts'
 import { makeStatus } from './status.ts'
 import { withdrawStale } from './withdraw.ts'
 
@@ -49,6 +50,7 @@ export const holdForAMoment = async (o: OfflineOptions, waitMs = 10_000): Promis
     { ...o, store, hub: hub.value },
     name => `${name} is not running: it is read after the next team up`,
   )
+  importRequests(store, layout(o.root).requests, iso(o.clock.wall()))
   core.tasks.recover()
   core.requests.recover()
   withdrawStale(core)

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Why } from '../protocol/event.ts'
-import type { RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import type { Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
@@ -98,15 +97,15 @@ export class Proof {
     const { tasks, requests } = this.#core
     const rec = tasks.get(id)
     const head = rec?.value.claimed?.head
-    const request = rec && head ? this.#requestOf(rec.value, head) : undefined
+    const request = rec && head ? requests.mergeOf(id, rec.value.attempts, head) : undefined
     return `${rec?.rev} ${request?.id} ${request && requests.get(request.id)?.rev}`
   }
 
   #next(task: Task): (() => Promise<void>) | null {
-    const { hub } = this.#core
+    const { hub, requests } = this.#core
     const head = task.claimed?.head ?? null
     if (!hub || head === null) return () => this.#verifyAlone(task)
-    const request = this.#requestOf(task, head)
+    const request = requests.mergeOf(task.id, task.attempts, head)
     if (!request) return () => this.#openRequest(task, head)
     if (request.effect?.step === 'done' && request.effect.outcome === 'unknown') return null
     if (request.outcome === null) return request.to === 'supervisor' ? async () => this.#approve(request.id) : null
@@ -119,20 +118,6 @@ export class Proof {
     return async () => this.#sendBack(task.id, `${why}${request.reason === null ? '' : `: ${request.reason}`}`)
   }
 
-  /** The newest request for this claim of the task. */
-  #requestOf(task: Task, head: string): RequestOf<'merge_request'> | undefined {
-    let found: RequestOf<'merge_request'> | undefined
-    for (const [, { value }] of this.#core.store.requests.list())
-      if (
-        value.type === 'merge_request' &&
-        value.data.task === task.id &&
-        value.data.head === head &&
-        value.createdAt >= (task.claimed?.at ?? '')
-      )
-        found = value
-    return found
-  }
-
   async #verifyAlone(task: Task): Promise<void> {
     const { tasks, hub, workspace } = this.#core
     const commands = verifyCommands(this.#core, task)
@@ -141,10 +126,13 @@ export class Proof {
       tasks.move(task.id, 'supervisor', { move: 'complete', result: { outcome: 'unverified', summary } })
       return
     }
-    const result = hub
-      ? await this.inLane(async () => this.#checkTree(task, await hub.trunk()))
-      : await this.#check(task, await folderView('verify', workspace, { hidden: this.#hidden }), commands)
-    if (this.#signal.aborted) return
+    const view = () => folderView('verify', workspace, { hidden: this.#hidden })
+    // In dir mode one at a time as well: two checks in one folder would be in each other's way.
+    const result = await this.inLane(async () =>
+      hub ? this.#checkTree(task, await hub.trunk()) : this.#check(task, await view(), commands),
+    )
+    // What was cancelled meanwhile (and perhaps started anew by now) is not proven by this, and not refuted either.
+    if (this.#signal.aborted || tasks.get(task.id)?.value.claimed !== task.claimed) return
     if (result.couldNotRun) return this.#stuck(task, result)
     if (result.ok)
       tasks.move(
@@ -180,6 +168,7 @@ export class Proof {
       ].join('\n'),
       data: {
         task: task.id,
+        attempt: task.attempts,
         owner,
         branch: task.branch ?? '',
         head,

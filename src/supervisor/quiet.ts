@@ -6,31 +6,35 @@ import type { Proof } from './proof.ts'
 /** So long nothing must have changed before the team counts as quiet. */
 const calmMs = 150
 
+export interface QuietOptions {
+  readonly core: Core
+  readonly crew: Crew
+  readonly proof: Proof
+  readonly folders: Folders
+  /** Called when it is quiet, with the number of tasks that are neither completed nor cancelled; false: look on. */
+  readonly onQuiet: (open: number) => Promise<boolean>
+  /** A bug, or the journal cannot be written. */
+  readonly onFailure: (error: unknown) => void
+}
+
 /**
  * Tells, for `team up --once`, when nothing can go on without a person: nobody works, nothing can be given out, nothing is
  * being proven, nothing unread, and every file is taken in. Looked at after each change, once it is calm.
  */
 export class Quiet {
-  readonly #o: { core: Core; crew: Crew; proof: Proof; folders: Folders; onQuiet: (open: number) => Promise<boolean> }
+  readonly #o: QuietOptions
   #timer: NodeJS.Timeout | undefined
   #looking = false
   #closed = false
 
-  /** `onQuiet` is called when it is quiet, with the number of tasks that are neither completed nor cancelled; false: look on. */
-  constructor(o: {
-    core: Core
-    crew: Crew
-    proof: Proof
-    folders: Folders
-    onQuiet: (open: number) => Promise<boolean>
-  }) {
+  constructor(o: QuietOptions) {
     this.#o = o
   }
 
   look(): void {
     if (this.#closed || this.#looking) return
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => void this.#lookNow(), calmMs)
+    this.#timer = setTimeout(() => this.#lookNow().catch(this.#o.onFailure), calmMs)
   }
 
   close(): void {

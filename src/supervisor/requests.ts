@@ -37,6 +37,10 @@ export class Requests {
   readonly #waiting = new Set<string>()
   /** Monotonic deadlines of this run, by request. */
   readonly #deadlines = new Map<string, number>()
+  /** The latest merge request of each task. */
+  readonly #merges = new Map<string, string>()
+  /** The highest number given so far; imported ones may leave holes below it. */
+  #last = 0
 
   constructor(store: Store, clock: Clock, mail: Mail) {
     this.#store = store
@@ -52,8 +56,13 @@ export class Requests {
       if (request.deadline !== null && !this.#deadlines.has(request.id))
         this.#deadlines.set(request.id, clock.mono() + Math.max(0, Date.parse(request.deadline) - clock.wall()))
     }
-    for (const [, rec] of store.requests.list()) follow(rec.value)
-    store.requests.watch((_id, rec) => follow(rec.value))
+    const see = (request: Request) => {
+      if (request.type === 'merge_request') this.#merges.set(request.data.task, request.id)
+      if (/^req_\d{1,15}$/.test(request.id)) this.#last = Math.max(this.#last, order(request.id))
+      follow(request)
+    }
+    for (const [, rec] of store.requests.list()) see(rec.value)
+    store.requests.watch((_id, rec, old) => (old ? follow(rec.value) : see(rec.value)))
   }
 
   get(id: string): Rec<Request> | undefined {
@@ -63,6 +72,14 @@ export class Requests {
   /** By its id, or by what a person types for short: the number alone. */
   find(id: string): Rec<Request> | undefined {
     return this.get(id) ?? this.get(`req_${id}`)
+  }
+
+  /** The merge request of the claim that this attempt at the task led to. */
+  mergeOf(task: string, attempt: number, head: string): RequestOf<'merge_request'> | undefined {
+    const found = this.get(this.#merges.get(task) ?? '')?.value
+    return found?.type === 'merge_request' && found.data.attempt === attempt && found.data.head === head
+      ? found
+      : undefined
   }
 
   /** Waiting ones, oldest first. */
@@ -88,7 +105,7 @@ export class Requests {
         return ok({ request: there, seq: this.#store.seq, durable: this.#store.flushed() })
     }
     const wall = this.#clock.wall()
-    const id = `req_${this.#store.requests.size + 1}`
+    const id = `req_${this.#last + 1}`
     const made = Request.safeParse({
       id,
       type: o.type,
@@ -165,10 +182,7 @@ export class Requests {
       status: next.status,
     })
     if (!put.ok) return put
-    this.#tellRequester(
-      next,
-      decision === 'ask' ? `${by} asks about ${next.id} (${next.title}): ${reason}` : decisionText(next),
-    )
+    this.#tell(next, decision === 'ask' ? `${by} asks about ${next.id} (${next.title}): ${reason}` : decisionText(next))
     return ok({ request: next, seq: put.value.seq, durable: this.#store.flushed() })
   }
 
@@ -285,20 +299,27 @@ export class Requests {
     return ok({ seq: put.seq, durable: put.durable })
   }
 
-  /** A requester that can be told: a teammate, or the owner a merge was opened for. */
-  #tellRequester(request: Request, content: string): void {
-    const to = request.type === 'merge_request' ? request.data.owner : request.from
-    // The human and the supervisor see it where they decide; a rejected merge reaches its owner with the task.
-    if (to === 'human' || to === 'supervisor' || to === request.decidedBy) return
+  /**
+   * Tells those whom it concerns and who can be told: the requester, the owner a merge was opened for, and a teammate whose
+   * shutdown was decided in its place.
+   */
+  #tell(request: Request, content: string): void {
+    // A decided merge reaches its owner with the task.
     if (request.type === 'merge_request' && request.outcome === 'decided') return
-    this.#mail.send({
-      from: 'supervisor',
-      to,
-      id: `msg_${request.id}_${request.history.length}`,
-      type: 'decision',
-      requestId: request.id,
-      content,
-    })
+    const names = new Set([request.type === 'merge_request' ? request.data.owner : request.from])
+    if (request.type === 'shutdown_request' && request.outcome === 'decided') names.add(request.data.teammate)
+    for (const to of names) {
+      // The human and the supervisor see it where they decide.
+      if (to === 'human' || to === 'supervisor' || to === request.decidedBy) continue
+      this.#mail.send({
+        from: 'supervisor',
+        to,
+        id: `msg_${request.id}_${request.history.length}`,
+        type: 'decision',
+        requestId: request.id,
+        content,
+      })
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 import { ok, type Result } from '../lib/result.ts'
 import type { RequestOf } from '../protocol/request.ts'
 import type { DownReport, RpcParsed } from '../protocol/rpc.ts'
-import { type Core, keepWork } from './core.ts'
+import { type Core, isLive, keepWork } from './core.ts'
 import type { Threads } from './threads.ts'
 
 type ShutdownRequest = RequestOf<'shutdown_request'>
@@ -131,10 +131,23 @@ export class Shutdown {
   }
 }
 
+/** Tasks in hands that will not work on them: of one who left the team, or who was stopped or given up before a crash. */
+export const releaseOrphans = async (core: Core): Promise<void> => {
+  for (const [, { value }] of [...core.store.tasks.list()]) {
+    const { status, claimed, owner } = value
+    if (status !== 'in_progress' || claimed || owner === null) continue
+    if (!core.members.some(member => member.name === owner))
+      await releaseInHand(core, owner, `${owner} is not on the team any more`)
+    else if (!isLive(core, owner)) await releaseInHand(core, owner, `${owner} does not run`)
+  }
+}
+
 /** What a stopped teammate had in hand goes back to the others, its commits kept in the hub. */
 export const releaseInHand = async (core: Core, name: string, why: string): Promise<void> => {
   const task = core.tasks.inHand(name)?.value
   if (!task) return
   await keepWork(core, task)
+  // It may have been cancelled meanwhile, and given to somebody else.
+  if (core.tasks.inHand(name)?.value.id !== task.id) return
   core.tasks.move(task.id, 'supervisor', { move: 'release', reason: why })
 }

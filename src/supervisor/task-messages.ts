@@ -4,7 +4,7 @@ import type { Core } from './core.ts'
 import type { Notices } from './notices.ts'
 
 /** A message of `type: task` makes a task for its receiver, once: the key derives from the message's id. */
-export const takeTaskMessage = (core: Core, notices: Notices, { message }: Stored): void => {
+export const takeTaskMessage = (core: Core, notices: Notices, { message, origin }: Stored): void => {
   const isMember = core.members.some(member => member.name === message.to)
   const [first = ''] = message.content.trim().split('\n')
   const drop = {
@@ -12,7 +12,8 @@ export const takeTaskMessage = (core: Core, notices: Notices, { message }: Store
     description: message.content,
     ...(isMember ? { assignee: message.to } : {}),
   }
-  const added = core.tasks.add([drop], { by: message.from, key: keyOf(message) })
+  // Whom a line in a file is from, it only claims.
+  const added = core.tasks.add([drop], { by: origin === 'file' ? 'file' : message.from, key: keyOf(message) })
   if (!added.ok) notices.problem(`message/${message.id}`, `message ${message.id} made no task: ${added.fault.message}`)
 }
 

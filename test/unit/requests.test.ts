@@ -41,7 +41,17 @@ const merge = (task: string, head = 'abc') => ({
   to: 'human',
   title: `merge ${task}`,
   body: '',
-  data: { task, owner: 'alice', branch: `team/task-${task}`, head, trunk: 'def', commits: 1, files: ['a'], verify: [] },
+  data: {
+    task,
+    attempt: 1,
+    owner: 'alice',
+    branch: `team/task-${task}`,
+    head,
+    trunk: 'def',
+    commits: 1,
+    files: ['a'],
+    verify: [],
+  },
 })
 
 describe('requests', () => {
@@ -133,6 +143,47 @@ describe('requests', () => {
     const own = { ...unwrap(requests.open(merge('1'))).request, from: 'boss', to: 'boss' }
     expect(refusal(own, 'boss', 'approve')?.why).toBe('wrong decider')
     expect(refusal(own, 'human', 'approve')).toBeNull()
+  })
+
+  it('tells a teammate whose shutdown the human decided in its place, whoever asked for it', () => {
+    const { requests, mail } = setup()
+    const told = (name: string) =>
+      mail
+        .read(name, 0, 100)
+        .items.filter(item => item.stored.message.type === 'decision')
+        .map(item => item.stored.message.requestId)
+    const asked = unwrap(requests.open(shutdown('alice'))).request
+    unwrap(requests.decide(asked.id, 'human', 'approve', 'now'))
+    const byLead = unwrap(requests.open({ ...shutdown('bob'), from: 'boss' })).request
+    unwrap(requests.decide(byLead.id, 'human', 'reject', 'not now'))
+    expect(told('alice')).toEqual([asked.id])
+    expect(told('bob')).toEqual([byLead.id])
+    expect(told('boss')).toEqual([byLead.id])
+    const own = unwrap(requests.open(shutdown('alice', 'again'))).request
+    unwrap(requests.decide(own.id, 'alice', 'approve', null))
+    expect(told('alice')).toEqual([asked.id])
+  })
+
+  it('gives a new id after requests that came back from files with holes between them', () => {
+    const { requests, store, mail, clock } = setup()
+    const first = unwrap(requests.open(merge('1'))).request
+    store.requests.create('req_7', { ...first, id: 'req_7' }, { event: 'request.opened', by: 'supervisor' })
+    expect(unwrap(requests.open(merge('2'))).request.id).toBe('req_8')
+    expect(unwrap(new Requests(store, clock, mail).open(merge('3'))).request.id).toBe('req_9')
+  })
+
+  it('J09 finds the merge request of a claim whatever the wall clock does, and takes none of an earlier claim for it', () => {
+    const { requests, at } = setup()
+    const first = unwrap(requests.open(merge('1'))).request
+    at.wall -= 3600_000
+    const { id } = unwrap(
+      requests.open({ ...merge('1'), data: { ...merge('1').data, attempt: 2, trunk: 'ghi' } }),
+    ).request
+    expect(id).not.toBe(first.id)
+    expect(requests.mergeOf('1', 2, 'abc')?.id).toBe(id)
+    expect(requests.mergeOf('1', 1, 'abc')).toBeUndefined()
+    expect(requests.mergeOf('1', 2, 'other')).toBeUndefined()
+    expect(requests.mergeOf('2', 2, 'abc')).toBeUndefined()
   })
 
   it('binds a decision to what was shown', () => {

@@ -134,6 +134,10 @@ describe('moves', () => {
     expect(tasks.graph.deadBlockers(unwrapTask(tasks, b)).map(task => task.id)).toEqual([a])
     unwrap(tasks.move(a, 'human', { move: 'retry' }))
     unwrap(tasks.move(a, 'supervisor', { move: 'start', owner: 'alice', branch: null }))
+    expect(tasks.move(a, 'supervisor', { move: 'complete', result: { outcome: 'unverified', summary: '' } }).ok).toBe(
+      false,
+    )
+    unwrap(tasks.move(a, 'alice', { move: 'claim', head: null, summary: '' }))
     unwrap(tasks.move(a, 'supervisor', { move: 'complete', result: { outcome: 'unverified', summary: '' } }))
     expect(freed).toEqual([a, b])
   })
@@ -153,6 +157,7 @@ describe('the graph', () => {
             if (act === 'add') tasks.add([{ id, title: `t${x}`, blockedBy: [String(y)] }], by)
             if (act === 'complete') {
               tasks.move(id, 'supervisor', { move: 'start', owner: 'a', branch: null })
+              tasks.move(id, 'a', { move: 'claim', head: null, summary: '' })
               tasks.move(id, 'supervisor', { move: 'complete', result: { outcome: 'unverified', summary: '' } })
             }
             if (act === 'fail') tasks.move(id, 'supervisor', { move: 'fail', reason: 'x' })

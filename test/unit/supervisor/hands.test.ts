@@ -1,0 +1,328 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import type { Hub } from '../../../src/git/hub.ts'
+import { clock } from '../../../src/lib/clock.ts'
+import { ok, unwrap } from '../../../src/lib/result.ts'
+import { Config, members } from '../../../src/protocol/config.ts'
+import type { Shell } from '../../../src/sandbox/shell.ts'
+import { openMemoryStore } from '../../../src/store/memory.ts'
+import { makeCore } from '../../../src/supervisor/core.ts'
+import { Crew } from '../../../src/supervisor/crew.ts'
+import { Dispatch } from '../../../src/supervisor/dispatch.ts'
+import { makeHandlers } from '../../../src/supervisor/handlers.ts'
+import { openLog } from '../../../src/supervisor/log.ts'
+import { setStanding } from '../../../src/supervisor/members.ts'
+import { Notices } from '../../../src/supervisor/notices.ts'
+import { Proof } from '../../../src/supervisor/proof.ts'
+import { releaseInHand, releaseOrphans } from '../../../src/supervisor/shutdown.ts'
+import { takeTaskMessages } from '../../../src/supervisor/task-messages.ts'
+import { until } from '../../support/threads.ts'
+
+const gate = () => {
+  let open: () => void = () => undefined
+  const opened = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return { opened, open: () => open() }
+}
+
+/** Only what an act on tasks asks of a hub; `wait` is passed by everything that fetches from a clone. */
+const fakeHub = (wait: Promise<void>, trunk: () => Promise<string> = async () => 'trunk'): Hub => {
+  const hub: Partial<Hub> = {
+    fetchBranch: async () => {
+      await wait
+      return ok({ head: 'head', commits: 1, files: [], replaced: null })
+    },
+    fetchRescue: async () => ok([]),
+    refreshBase: async () =>
+      ok({ moved: false, from: 'a', to: 'a', rewritten: false, how: 'none', trunk: 'trunk', files: [] }),
+    branchHead: async () => ok(null),
+    trunk,
+  }
+  return hub as Hub
+}
+
+const setup = (hub: Hub | null = null, lead?: string) => {
+  const root = mkdtempSync(join(tmpdir(), 'team-hands-'))
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }))
+  const config = Config.parse({
+    verify: 'true',
+    ...(lead === undefined ? {} : { lead }),
+    teammates: [{ name: 'alice' }, { name: 'bob' }],
+  })
+  const store = openMemoryStore(clock)
+  const mode = hub ? ('git' as const) : ('dir' as const)
+  const core = makeCore(
+    { store, root, workspace: root, mode, config, members: members(config), clock, hub },
+    () => null,
+  )
+  const log = openLog(join(root, 'log'), text => text)
+  const notices = new Notices(core, log)
+  const table = makeHandlers(
+    core,
+    () => Promise.reject(new Error('unused')),
+    () => {
+      throw new Error('unused')
+    },
+    null,
+  )
+  const add = () => unwrap(core.tasks.add([{ title: 'one' }], { by: 'human' })).ids[0] ?? ''
+  const start = (id: string, owner: string) =>
+    unwrap(core.tasks.move(id, 'supervisor', { move: 'start', owner, branch: hub ? `team/task-${id}` : null }))
+  const task = (id: string) => core.tasks.get(id)?.value
+  return { core, store, log, notices, table, add, start, task }
+}
+
+const idleAgain = () => new Promise(resolve => setImmediate(resolve))
+
+describe('a task that changes hands while something about it is under way', () => {
+  it('is not given back, failed or released by the one who had it before', async () => {
+    for (const act of ['task.release', 'task.fail', 'stop'] as const) {
+      const { opened, open } = gate()
+      const { core, table, add, start, task } = setup(fakeHub(opened))
+      const id = add()
+      start(id, 'alice')
+      const acting =
+        act === 'stop' ? releaseInHand(core, 'alice', 'stopped') : table.call('alice', act, { reason: 'cannot' })
+      unwrap(core.tasks.move(id, 'human', { move: 'cancel', reason: 'no' }))
+      unwrap(core.tasks.move(id, 'human', { move: 'retry' }))
+      start(id, 'bob')
+      open()
+      const result = await acting
+      if (result) expect(result).toMatchObject({ ok: false, fault: { code: 'refused' } })
+      expect(task(id)).toMatchObject({ status: 'in_progress', owner: 'bob', error: null })
+    }
+  })
+
+  it('is not completed or sent back by the check of a claim that was cancelled', async () => {
+    for (const exitCode of [0, 1]) {
+      const { opened, open } = gate()
+      const { core, add, start, task } = setup()
+      const running = gate()
+      const shell = {
+        run: async () => {
+          running.open()
+          await opened
+          return { exitCode, endedBy: 'itself', ms: 1, output: '', left: [] }
+        },
+        stop: async () => undefined,
+      } as unknown as Shell
+      const proof = new Proof({
+        core,
+        shell: () => shell,
+        hidden: [],
+        signal: new AbortController().signal,
+        onProblem: text => {
+          throw new Error(text)
+        },
+      })
+      const id = add()
+      start(id, 'alice')
+      unwrap(core.tasks.move(id, 'alice', { move: 'claim', head: null, summary: 'done' }))
+      proof.advance(id, () => undefined)
+      await running.opened
+      unwrap(core.tasks.move(id, 'human', { move: 'cancel', reason: 'no' }))
+      unwrap(core.tasks.move(id, 'human', { move: 'retry' }))
+      start(id, 'bob')
+      open()
+      await proof.settled()
+      expect(task(id)).toMatchObject({ status: 'in_progress', owner: 'bob', claimed: null, returns: 0 })
+      expect(
+        core.tasks.move(id, 'supervisor', { move: 'complete', result: { outcome: 'verified', summary: '' } }).ok,
+      ).toBe(false)
+    }
+  })
+
+  it('leaves its teammate free for the next when it is cancelled while it is prepared', async () => {
+    const { opened, open } = gate()
+    const { core, add, task } = setup(
+      fakeHub(Promise.resolve(), async () => {
+        await opened
+        return 'trunk'
+      }),
+    )
+    const sent: string[] = []
+    const dispatch = new Dispatch({
+      core,
+      send: (name, { id }) => void sent.push(`${name} ${id}`),
+      alive: () => true,
+      onProblem: () => undefined,
+      onFailure: error => {
+        throw error
+      },
+    })
+    const id = add()
+    dispatch.idle('alice')
+    await until(() => task(id)?.status === 'in_progress')
+    unwrap(core.tasks.move(id, 'human', { move: 'cancel', reason: 'no' }))
+    open()
+    await until(() => !dispatch.busy)
+    const next = add()
+    await until(() => sent.length > 0)
+    expect(sent).toEqual([`alice ${next}`])
+  })
+
+  it('is told once to a teammate that was restarted while it was prepared', async () => {
+    const gates = [gate(), gate()]
+    let n = 0
+    const { core, add, task } = setup(
+      fakeHub(Promise.resolve(), async () => {
+        await gates[n++]?.opened
+        return 'trunk'
+      }),
+    )
+    const sent: string[] = []
+    const dispatch = new Dispatch({
+      core,
+      send: (name, { id }) => void sent.push(`${name} ${id}`),
+      alive: () => true,
+      onProblem: () => undefined,
+      onFailure: () => undefined,
+    })
+    const id = add()
+    dispatch.idle('alice')
+    await until(() => n === 1)
+    dispatch.gone('alice')
+    dispatch.idle('alice')
+    await until(() => n === 2)
+    for (const each of gates) each.open()
+    await until(() => !dispatch.busy && sent.length > 0)
+    await idleAgain()
+    expect(sent).toEqual([`alice ${id}`])
+    expect(task(id)?.attempts).toBe(1)
+  })
+
+  it('fails visibly when it cannot be prepared, and gives no work to a thread that ended meanwhile', async () => {
+    const { opened, open } = gate()
+    const { core, add, task } = setup(
+      fakeHub(Promise.resolve(), async () => {
+        await opened
+        throw new Error('the hub is gone')
+      }),
+    )
+    const dispatch = new Dispatch({
+      core,
+      send: () => undefined,
+      alive: () => true,
+      onProblem: () => undefined,
+      onFailure: () => undefined,
+    })
+    const id = add()
+    dispatch.idle('alice')
+    await until(() => task(id)?.status === 'in_progress')
+    dispatch.gone('alice')
+    open()
+    await until(() => task(id)?.status === 'failed')
+    const next = add()
+    await idleAgain()
+    expect(task(id)?.error).toContain('the hub is gone')
+    expect(task(next)?.status).toBe('pending')
+  })
+})
+
+describe('the crew', () => {
+  const makeCrew = (made: ReturnType<typeof setup>) => {
+    const crew = new Crew({
+      core: made.core,
+      notices: made.notices,
+      log: made.log,
+      redact: text => text,
+      threadEntry: '/nowhere',
+      threadEnv: {},
+      table: () => made.table,
+      onChange: () => undefined,
+      onFailure: error => {
+        throw error
+      },
+      isGoing: () => false,
+    })
+    onTestFinished(() => crew.threads.close())
+    return crew
+  }
+
+  it('keeps what was sent back for its owner, whose start is still to come', async () => {
+    const made = setup()
+    const { core, add, start, task } = made
+    const id = add()
+    start(id, 'bob')
+    unwrap(core.tasks.move(id, 'bob', { move: 'claim', head: null, summary: '' }))
+    unwrap(core.tasks.move(id, 'supervisor', { move: 'return', reason: 'red' }))
+    const crew = makeCrew(made)
+    crew.dispatch.idle('alice')
+    await idleAgain()
+    expect(task(id)?.status).toBe('pending')
+    setStanding(core, 'bob', 'failed', 'gone')
+    crew.dispatch.kick()
+    await idleAgain()
+    expect(task(id)).toMatchObject({ status: 'in_progress', owner: 'alice' })
+  })
+
+  it('tells a teammate of a task that somebody else released, and nobody of what it ended itself', () => {
+    const made = setup()
+    const { core, add, start, task } = made
+    const crew = makeCrew(made)
+    const send = vi.spyOn(crew.threads, 'send')
+    const id = add()
+    const { value: old } = start(id, 'alice')
+    unwrap(core.tasks.move(id, 'supervisor', { move: 'release', reason: 'it was shut down' }))
+    const now = task(id)
+    if (!now) throw new Error('no task')
+    crew.taskChanged(now, old, 'alice')
+    expect(send).not.toHaveBeenCalled()
+    crew.taskChanged(now, old, 'supervisor')
+    expect(send).toHaveBeenCalledWith('alice', expect.objectContaining({ t: 'unassign', id }))
+  })
+})
+
+describe('after a crash', () => {
+  it('C01 a task in the hands of one who was given up, stopped or taken off the team goes back to the others', async () => {
+    const { core, add, start, task } = setup()
+    const [failed, gone, live] = [add(), add(), add()]
+    start(failed, 'alice')
+    start(gone, 'carol')
+    start(live, 'bob')
+    setStanding(core, 'alice', 'failed', 'it died too often')
+    await releaseOrphans(core)
+    expect(task(failed)).toMatchObject({ status: 'pending', owner: null })
+    expect(task(gone)).toMatchObject({ status: 'pending', owner: null })
+    expect(task(live)).toMatchObject({ status: 'in_progress', owner: 'bob' })
+  })
+})
+
+describe('whose word it is', () => {
+  it('A09 a task that a line in a file asks for is not on record as by whom the line claims', async () => {
+    const { core, store, notices } = setup(null, 'bob')
+    const entries: [string, string][] = []
+    store.onEntry(entry => void entries.push([entry.event, entry.by]))
+    const message = {
+      id: 'msg_f1',
+      from: 'bob',
+      to: 'alice',
+      timestamp: '2026-05-14T10:00:00Z',
+      type: 'task' as const,
+      content: 'do it',
+    }
+    const why = { event: 'message.stored' as const, by: 'file' }
+    store.inbox('alice').append({ message, origin: 'file' }, why)
+    store.inbox('alice').append({ message: { ...message, id: 'msg_2' }, origin: 'daemon' }, why)
+    takeTaskMessages(core, notices)
+    await store.flushed()
+    expect(entries.filter(([event]) => event === 'task.created')).toEqual([
+      ['task.created', 'file'],
+      ['task.created', 'bob'],
+    ])
+  })
+
+  it('a lead that was given up is not told of what needs a person: the human is', () => {
+    const { core, notices, add } = setup(null, 'bob')
+    setStanding(core, 'bob', 'failed', 'it died too often')
+    notices.gaveUp('bob', 'it died too often')
+    const id = add()
+    const failed = unwrap(core.tasks.move(id, 'supervisor', { move: 'fail', reason: 'x' }))
+    notices.taskEnded(failed.value)
+    expect(core.mail.read('bob', 0, 10).items).toHaveLength(0)
+    expect(core.mail.read('user', 0, 10).items).toHaveLength(2)
+  })
+})
