@@ -9,7 +9,7 @@ import type { DaemonLog } from './log.ts'
 import { isUrgent } from './mail.ts'
 import { setStanding } from './members.ts'
 import type { Notices } from './notices.ts'
-import { releaseInHand } from './shutdown.ts'
+import { releaseInHand, withdrawShutdowns } from './shutdown.ts'
 import { type Reply, Threads } from './threads.ts'
 
 export interface CrewOptions {
@@ -100,6 +100,7 @@ export class Crew {
   async afterStop(name: string, why: string): Promise<void> {
     const { core, isGoing } = this.#o
     this.dispatch.gone(name)
+    withdrawShutdowns(core, name)
     await this.#sweep(name)
     await releaseInHand(core, name, why)
     if (!isGoing() && this.threads.status(name)?.state === 'stopped') setStanding(core, name, 'stopped', why)

@@ -6,7 +6,6 @@ import { type Fault, FaultError, ok, type Result } from '../lib/result.ts'
 import type { Config, Member } from '../protocol/config.ts'
 import type { JournalEntry } from '../protocol/event.ts'
 import type { Stored } from '../protocol/message.ts'
-import type { Request } from '../protocol/request.ts'
 import type { Call, DownReport, Hello } from '../protocol/rpc.ts'
 import { endLeftovers, teamMarker } from '../sandbox/leftover.ts'
 import { makeShell } from '../sandbox/make-shell.ts'
@@ -26,7 +25,7 @@ import { type MembersOptions, makeReady, setStanding, startMember } from './memb
 import { Notices } from './notices.ts'
 import { Proof } from './proof.ts'
 import { Quiet } from './quiet.ts'
-import { type DownOptions, releaseOrphans, Shutdown } from './shutdown.ts'
+import { type DownOptions, releaseOrphans, Shutdown, settleShutdown } from './shutdown.ts'
 import { makeStatus } from './status.ts'
 import { takeTaskMessage, takeTaskMessages } from './task-messages.ts'
 import { withdrawStale } from './withdraw.ts'
@@ -171,7 +170,12 @@ class Run implements Daemon {
       onProblem: text => this.#notices.problem('proof', text),
     })
     const { threads } = this.#crew
-    this.#shutdown = new Shutdown({ core, threads, afterStop: name => this.#crew.afterStop(name, 'it was shut down') })
+    this.#shutdown = new Shutdown({
+      core,
+      threads,
+      afterStop: name => this.#crew.afterStop(name, 'it was shut down'),
+      onFailure: error => this.fatal(error),
+    })
     this.#table = makeHandlers(
       core,
       () => this.#status(),
@@ -198,12 +202,13 @@ class Run implements Daemon {
     requests.recover()
     withdrawStale(this.#core)
     takeTaskMessages(this.#core, this.#notices)
+    for (const request of requests.all()) if (request.type === 'shutdown_request') settleShutdown(this.#core, request)
     await releaseOrphans(this.#core)
     rmSync(paths.verify, { recursive: true, force: true })
     await endLeftovers(teamMarker(this.#o.root, ''), 2000)
     await this.#folders.start()
     store.requests.watch((_id, { value }) => {
-      if (value.type === 'shutdown_request' && !this.#going) this.#shutdown.advance(value)
+      if (value.type === 'shutdown_request') this.#shutdown.advance(value)
       if (value.type === 'merge_request') this.#advance(value.data.task)
       this.#armExpiry()
     })
@@ -215,7 +220,6 @@ class Run implements Daemon {
       this.#changed()
     })
     for (const [id] of [...store.tasks.list()]) this.#advance(id)
-    for (const request of requests.all()) if (request.type === 'shutdown_request') this.#settleOld(request)
     this.#armExpiry()
     this.#holder.serve((method, params, { stream, signal }) =>
       this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
@@ -336,15 +340,6 @@ class Run implements Daemon {
     const stored = value as Stored
     if (stored.message.type === 'task') takeTaskMessage(this.#core, this.#notices, stored)
     else this.#crew.mailFor(log.slice('inbox/'.length), stored)
-  }
-
-  /** A shutdown that an earlier daemon took with it: the thread is gone, so what it was asked for has happened. */
-  #settleOld(request: Request): void {
-    const { requests } = this.#core
-    if (request.outcome === null)
-      requests.end(request.id, 'withdrawn', 'supervisor', 'the daemon it was about has ended')
-    else if (request.status === 'approved' && request.effect?.step === 'intent')
-      requests.effect(request.id, 'done', 'ok', 'the daemon ended meanwhile')
   }
 
   #advance(id: string): void {

@@ -2,6 +2,7 @@ import { ok, type Result } from '../lib/result.ts'
 import type { RequestOf } from '../protocol/request.ts'
 import type { DownReport, RpcParsed } from '../protocol/rpc.ts'
 import { type Core, isLive, keepWork } from './core.ts'
+import { setStanding } from './members.ts'
 import type { Threads } from './threads.ts'
 
 type ShutdownRequest = RequestOf<'shutdown_request'>
@@ -21,20 +22,28 @@ export class Shutdown {
   readonly #core: Core
   readonly #threads: Threads
   readonly #afterStop: (name: string) => Promise<void>
+  readonly #failed: (error: unknown) => void
   /** Requests whose effect runs in this process. */
   readonly #running = new Map<string, Promise<How>>()
 
-  constructor(o: { core: Core; threads: Threads; afterStop: (name: string) => Promise<void> }) {
+  constructor(o: {
+    core: Core
+    threads: Threads
+    afterStop: (name: string) => Promise<void>
+    /** A bug, or the journal cannot be written. */
+    onFailure: (error: unknown) => void
+  }) {
     this.#core = o.core
     this.#threads = o.threads
     this.#afterStop = o.afterStop
+    this.#failed = o.onFailure
   }
 
   /** Follows one request: starts its effect when its state calls for one, once. */
   advance(request: ShutdownRequest): void {
     if (request.effect?.step === 'done' || request.outcome === null || this.#running.has(request.id)) return
     const approved = request.status === 'approved' && request.outcome === 'decided'
-    if (approved || request.outcome === 'expired') void this.#effect(request, approved)
+    if (approved || request.outcome === 'expired') this.#effect(request, approved).catch(this.#failed)
   }
 
   /**
@@ -70,6 +79,11 @@ export class Shutdown {
       const ended = await this.#ended(opened.value.request.id)
       if (ended.status === 'rejected' && ended.outcome === 'decided') {
         rejected.push({ name, reason: ended.reason ?? 'no reason given' })
+        return
+      }
+      const now = this.#threads.status(name)?.state
+      if (ended.outcome === 'withdrawn' && (now === 'stopped' || now === 'failed')) {
+        stopped.push({ name, how: 'dead' })
         return
       }
       if (ended.outcome === 'withdrawn') {
@@ -129,6 +143,33 @@ export class Shutdown {
     )
     return how
   }
+}
+
+/** A teammate that does not run any more needs not be asked, and asks for nothing. */
+export const withdrawShutdowns = ({ requests }: Core, name: string): void => {
+  for (const request of requests.waiting())
+    if (request.type === 'shutdown_request' && request.data.teammate === name)
+      requests.end(request.id, 'withdrawn', 'supervisor', `${name} has ended already`)
+}
+
+/**
+ * Brings to an end what an earlier daemon left of a shutdown, before any thread starts. What a person granted a teammate that
+ * asked for it holds: it is not started. What a teammate was asked, and what it agreed to, went with the daemon. One that
+ * still waits for a person goes on waiting.
+ */
+export const settleShutdown = (core: Core, request: ShutdownRequest): void => {
+  const { requests } = core
+  const { teammate } = request.data
+  const own = request.to !== teammate
+  if (request.outcome === null) {
+    if (!own) requests.end(request.id, 'withdrawn', 'supervisor', 'the daemon it was about has ended')
+    return
+  }
+  const due = request.outcome === 'expired' || (request.outcome === 'decided' && request.status === 'approved')
+  if (!due || request.effect?.step === 'done') return
+  if (own && core.members.some(member => member.name === teammate))
+    setStanding(core, teammate, 'stopped', 'it was shut down')
+  requests.effect(request.id, 'done', 'ok', 'the daemon ended meanwhile')
 }
 
 /** Tasks in hands that will not work on them: of one who left the team, or who was stopped or given up before a crash. */

@@ -22,11 +22,14 @@ export const askedToStop = async (
   return null
 }
 
-/** Why `name` is to end, when among what came is the news that a person approved its shutdown in its place; else null. */
+/**
+ * Why `name` is to end, when among what came is the news that a person approved its shutdown in its place; else null. One that
+ * it had already, before it was started again, is only news.
+ */
 export const toldToStop = async (call: Call, name: string, picked: readonly InboxItem[]): Promise<string | null> => {
   for (const item of picked) {
     const request = await find(call, name, item, 'decision')
-    if (request?.status === 'approved') return request.reason ?? 'approved'
+    if (request?.status === 'approved' && request.effect?.step !== 'done') return request.reason ?? 'approved'
   }
   return null
 }

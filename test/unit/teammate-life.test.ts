@@ -306,6 +306,18 @@ describe('shutdown', () => {
     expect(ran).toEqual(['one', 'two'])
     session.close()
   })
+  test('approved by the human before it was started again, it is only news', async () => {
+    const id = holder.shutdown()
+    const request = holder.requests.get(id)
+    if (!request) throw new Error('no request')
+    const approved = decide(request, 'human', 'approve', 'now', at)
+    holder.requests.set(id, { ...approved, effect: { step: 'done', at, outcome: 'ok' } })
+    holder.mail('approved', { type: 'decision', requestId: id, from: 'supervisor' })
+    const { requests, idle, stop } = await live([{ text: 'I see.' }])
+    await idle()
+    expect(requests).toHaveLength(1)
+    expect(await stop()).toBe('the test is over')
+  })
   test('rejected it works on; approved by the human in its place it ends at the next boundary', async () => {
     const { life, requests, running, session } = await live((_, n) => {
       if (n === 0) {

@@ -16,8 +16,15 @@ import { openLog } from '../../../src/supervisor/log.ts'
 import { setStanding } from '../../../src/supervisor/members.ts'
 import { Notices } from '../../../src/supervisor/notices.ts'
 import { Proof } from '../../../src/supervisor/proof.ts'
-import { releaseInHand, releaseOrphans } from '../../../src/supervisor/shutdown.ts'
+import {
+  releaseInHand,
+  releaseOrphans,
+  Shutdown,
+  settleShutdown,
+  withdrawShutdowns,
+} from '../../../src/supervisor/shutdown.ts'
 import { takeTaskMessages } from '../../../src/supervisor/task-messages.ts'
+import type { Threads } from '../../../src/supervisor/threads.ts'
 import { until } from '../../support/threads.ts'
 
 const gate = () => {
@@ -288,6 +295,60 @@ describe('after a crash', () => {
     expect(task(failed)).toMatchObject({ status: 'pending', owner: null })
     expect(task(gone)).toMatchObject({ status: 'pending', owner: null })
     expect(task(live)).toMatchObject({ status: 'in_progress', owner: 'bob' })
+  })
+})
+
+describe('a shutdown', () => {
+  const ask = (core: ReturnType<typeof setup>['core'], from: string, to: string, teammate: string, body = '') =>
+    unwrap(
+      core.requests.open({
+        type: 'shutdown_request',
+        from,
+        to,
+        title: 'shut down',
+        body,
+        data: { teammate, graceMs: 1000 },
+      }),
+    ).request.id
+
+  it('D03 that a person granted while no daemon ran is carried out by the next; what waits for a person goes on waiting', () => {
+    const { core } = setup()
+    const granted = ask(core, 'alice', 'human', 'alice')
+    unwrap(core.requests.decide(granted, 'human', 'approve', null))
+    const waiting = ask(core, 'bob', 'human', 'bob')
+    const asked = ask(core, 'human', 'bob', 'bob')
+    const agreed = ask(core, 'human', 'bob', 'bob', 'as well')
+    unwrap(core.requests.decide(agreed, 'bob', 'approve', null))
+    unwrap(core.requests.effect(agreed, 'intent'))
+    for (const request of core.requests.all()) if (request.type === 'shutdown_request') settleShutdown(core, request)
+    expect(core.store.teammates.get('alice')?.value.standing).toBe('stopped')
+    expect(core.store.teammates.get('bob')).toBeUndefined()
+    expect(core.requests.get(granted)?.value.effect).toMatchObject({ step: 'done', outcome: 'ok' })
+    expect(core.requests.get(agreed)?.value.effect).toMatchObject({ step: 'done', outcome: 'ok' })
+    expect(core.requests.get(waiting)?.value.outcome).toBeNull()
+    expect(core.requests.get(asked)?.value.outcome).toBe('withdrawn')
+  })
+
+  it('of everybody ends at once for one that ended by itself meanwhile, and is no rejection', async () => {
+    const { core } = setup()
+    const states = new Map([
+      ['alice', 'working'],
+      ['bob', 'stopped'],
+    ])
+    const threads = { status: (name: string) => ({ state: states.get(name) }) } as unknown as Threads
+    const shutdown = new Shutdown({
+      core,
+      threads,
+      afterStop: async () => undefined,
+      onFailure: error => {
+        throw error
+      },
+    })
+    const down = shutdown.all({ force: false, timeoutMs: 60_000, by: 'human' })
+    await until(() => core.requests.waiting().length === 1)
+    states.set('alice', 'failed')
+    withdrawShutdowns(core, 'alice')
+    expect(await down).toEqual(ok({ stopped: [{ name: 'alice', how: 'dead' }], rejected: [] }))
   })
 })
 
