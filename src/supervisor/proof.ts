@@ -330,7 +330,7 @@ export class Proof {
     if (task.returns >= config.limits.returns)
       tasks.move(id, 'supervisor', {
         move: 'fail',
-        reason: `sent back ${task.returns} times already (limits.returns); now: ${reason}`,
+        reason: `sent back ${count(task.returns, 'time')} already (limits.returns); now: ${reason}`,
       })
     else tasks.move(id, 'supervisor', { move: 'return', reason })
   }

@@ -9,7 +9,7 @@ import { initRepo } from '../support/repo.ts'
 const project = (name = 'project', files: Record<string, string | Buffer> = {}) =>
   initRepo(join(tempFolder(), name), { 'a.txt': 'one\n', ...files })
 
-test('E11 E15 a path and files with spaces, quotes and unicode, beside branches named team and team/alice: from drop to land, and no residue', async () => {
+test('E11 E15 a path and files with spaces, quotes and unicode, beside a branch named team: from drop to land, and no residue', async () => {
   const odd = '日本 "x" ü.txt'
   const repo = project("My Projekt é's (1)", { [odd]: 'before\n' })
   repo.git('branch', 'team')

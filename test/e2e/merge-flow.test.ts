@@ -93,7 +93,7 @@ ${runbook.steps({ 'a.txt': 'still red\n' }, 'Try again')}`,
   const failed = await it.shown('1', 'failed')
   expect(failed).toMatchObject({ returns: 1, attempts: 2 })
   expect(failed.error).toMatch(
-    /sent back 1 times already \(limits.returns\).*`node check.cjs` exited 3\n.*a.txt is red/s,
+    /sent back 1 time already \(limits.returns\).*`node check.cjs` exited 3\n.*a.txt is red/s,
   )
   const { problems, trunk } = await it.status()
   expect(problems).toContainEqual(expect.stringMatching(/task 1 "Red" failed: .*team task retry 1/))
