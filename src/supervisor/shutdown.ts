@@ -117,7 +117,8 @@ export class Shutdown {
   #effect(request: ShutdownRequest, approved: boolean): Promise<How> {
     let run = this.#running.get(request.id)
     if (!run) {
-      run = this.#run(request, approved)
+      // It is known as running before its first step, whose record is told to `advance` again.
+      run = Promise.resolve().then(() => this.#run(request, approved))
       this.#running.set(request.id, run)
     }
     return run

@@ -329,6 +329,34 @@ describe('a shutdown', () => {
     expect(core.requests.get(asked)?.value.outcome).toBe('withdrawn')
   })
 
+  it('has its effect once, though each of its steps is a change that is followed', async () => {
+    const { core } = setup()
+    let left = 0
+    const threads = {
+      leave: async () => {
+        left++
+        return 'bye'
+      },
+    } as unknown as Threads
+    const shutdown = new Shutdown({
+      core,
+      threads,
+      afterStop: async () => undefined,
+      onFailure: error => {
+        throw error
+      },
+    })
+    core.store.requests.watch((_id, { value }) => {
+      if (value.type === 'shutdown_request') shutdown.advance(value)
+    })
+    const id = ask(core, 'human', 'alice', 'alice')
+    unwrap(core.requests.decide(id, 'alice', 'approve', null))
+    await until(() => core.requests.get(id)?.value.effect?.step === 'done')
+    expect(left).toBe(1)
+    // Opened, decided, intent, done.
+    expect(core.requests.get(id)?.rev).toBe(4)
+  })
+
   it('of everybody ends at once for one that ended by itself meanwhile, and is no rejection', async () => {
     const { core } = setup()
     const states = new Map([
