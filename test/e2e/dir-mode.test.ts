@@ -45,7 +45,7 @@ test('the sample team: up --once carries out what was dropped, and git status sh
     JSON.stringify({ title: 'Count', blockedBy: ['Look around'], description: '~~~sh\nwc -l LICENSE\n~~~\n' }),
   )
   const ran = await it.team('up', '--once')
-  expect([ran.code, ran.stderr]).toEqual([0, ''])
+  expect({ code: ran.code, said: ran.code === 0 ? '' : ran.stderr }).toEqual({ code: 0, said: '' })
   const status = await it.status()
   expect(status).toMatchObject({ mode: 'dir', trunk: null, base: null })
   expect(status.tasks.map(task => task.shown)).toEqual(['unverified', 'unverified'])
