@@ -49,6 +49,18 @@ export const endLeftovers = async (
   return [...found.values()].map(left => ({ ...left, alive: alive.some(({ pid }) => pid === left.pid) }))
 }
 
+/**
+ * The shells, as markers for `endLeftovers`, whose commands live now and carry `marker`. What a shell made later starts is not
+ * among them: a dead thread's leftovers are told from its successor's commands so.
+ */
+export const shellsOf = (marker: string): string[] => {
+  const shells = processIds().flatMap(pid => {
+    const [mark] = marksOf(pid, marker)
+    return mark === undefined ? [] : [mark.slice(0, mark.lastIndexOf('-') + 1)]
+  })
+  return [...new Set(shells)]
+}
+
 const gone = async (marker: string, until: number, time: Clock): Promise<Leftover[]> => {
   for (let alive = findMarked(marker); ; alive = findMarked(marker)) {
     if (alive.length === 0 || time.mono() >= until) return alive
@@ -118,14 +130,18 @@ const environmentOf = (pid: number): string | undefined => {
 }
 const pause = new Int32Array(new SharedArrayBuffer(4))
 
-const carries = (pid: number, marker: string): boolean => {
+const carries = (pid: number, marker: string): boolean => marksOf(pid, marker).length > 0
+
+/** The marks of a living process that `marker` stands for. */
+const marksOf = (pid: number, marker: string): string[] => {
   const wanted = `${markVariable}=${marker}`
   const isOne = /[#-]$/.test(marker)
     ? (entry: string) => entry.startsWith(wanted)
     : (entry: string) => entry === wanted || entry.startsWith(`${wanted}.`)
   const environment = environmentOf(pid)
-  if (!environment?.includes(markVariable)) return false
-  return Buffer.from(environment, 'latin1').toString('utf8').split('\0').some(isOne) && statOf(pid)?.state !== 'Z'
+  if (!environment?.includes(markVariable)) return []
+  const marks = Buffer.from(environment, 'latin1').toString('utf8').split('\0').filter(isOne)
+  return marks.length > 0 && statOf(pid)?.state !== 'Z' ? marks.map(mark => mark.slice(markVariable.length + 1)) : []
 }
 
 const statOf = (pid: number): { state: string; parent: number } | undefined => {

@@ -1,7 +1,7 @@
 import type { Stored } from '../protocol/message.ts'
 import { isEnded, type Task } from '../protocol/task.ts'
 import type { FromThread } from '../protocol/thread.ts'
-import { endLeftovers, teamMarker } from '../sandbox/leftover.ts'
+import { endLeftovers, shellsOf, teamMarker } from '../sandbox/leftover.ts'
 import { type Core, isLive, keepWork } from './core.ts'
 import { Dispatch } from './dispatch.ts'
 import type { Handlers } from './handlers.ts'
@@ -158,7 +158,8 @@ export class Crew {
   /** Ends whatever a dead thread's commands left running, known by the mark in their environment, never by a number. */
   async #sweep(name: string): Promise<void> {
     const { store, root } = this.#o.core
-    for (const left of await endLeftovers(teamMarker(root, name), 2000))
-      store.note({ event: 'command.orphan', by: 'supervisor', info: { name, ...left } })
+    // Of this thread alone: its successor may be running commands before the last of these is gone.
+    const ended = await Promise.all(shellsOf(teamMarker(root, name)).map(shell => endLeftovers(shell, 2000)))
+    for (const left of ended.flat()) store.note({ event: 'command.orphan', by: 'supervisor', info: { name, ...left } })
   }
 }

@@ -102,8 +102,11 @@ export class Mail {
     const timestamp = iso(this.#clock.wall())
     const sent: Sent[] = []
     for (const name of to) {
+      // An id that a foreign line took first must not silence the supervisor.
+      const taken = out.from === 'supervisor' && this.find(name, id)?.origin === 'file'
+      const own = taken ? `${id}_supervisor` : id
       const message: Message = {
-        id,
+        id: own,
         from: out.from,
         to: name,
         timestamp,
@@ -114,7 +117,7 @@ export class Mail {
         ...(out.requestId === undefined ? {} : { requestId: out.requestId }),
         ...(out.data === undefined ? {} : { data: out.data }),
       }
-      const old = this.find(name, id)
+      const old = this.find(name, own)
       if (old && (old.message.content !== message.content || old.message.from !== message.from))
         return fail(
           'conflict',
@@ -126,12 +129,17 @@ export class Mail {
           .inbox(name)
           .append(
             { message, origin: 'daemon' },
-            { event: 'message.stored', by: out.from, info: { to: name, id, type: message.type } },
+            { event: 'message.stored', by: out.from, info: { to: name, id: own, type: message.type } },
           )
-        this.#index(name).set(id, index)
+        this.#index(name).set(own, index)
       }
       const away = this.#away(name)
-      sent.push({ to: name, id, how: away === null ? 'delivered' : 'queued', ...(away === null ? {} : { note: away }) })
+      sent.push({
+        to: name,
+        id: own,
+        how: away === null ? 'delivered' : 'queued',
+        ...(away === null ? {} : { note: away }),
+      })
     }
     return ok({ sent, durable: this.#store.flushed() })
   }

@@ -232,11 +232,6 @@ export class Proof {
           `your branch cannot be merged: ${preview.fault.message}${preview.fault.hint === undefined ? '' : ` (${preview.fault.hint})`}`,
         )
       }
-      // A crash after the trunk had moved: the head is on it already, and only the record is missing.
-      if (preview.value.clean && preview.value.upToDate) {
-        const made = await hub.mergeOf(head)
-        return complete((made.ok ? made.value : null) ?? onto, onto, 'the trunk holds it already')
-      }
       if (!preview.value.clean) {
         requests.effect(requestId, 'done', 'returned', `conflict in ${preview.value.files.join(', ')}`)
         this.#sendBack(
@@ -256,6 +251,11 @@ export class Proof {
         requests.effect(requestId, 'done', 'returned', `${result.command} exited ${result.exitCode}`)
         this.#sendBack(taskId, redText(result))
         return
+      }
+      // A crash after the trunk had moved, or the same commits under another task: the head is on it already.
+      if (preview.value.upToDate) {
+        const made = await hub.mergeOf(head)
+        return complete((made.ok ? made.value : null) ?? onto, onto, 'the trunk holds it already')
       }
       if (!wanted()) return this.#drop(requestId, taskId)
       const merged = await hub.merge({

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { endLeftovers, findMarked } from '../../src/sandbox/leftover.ts'
+import { endLeftovers, findMarked, shellsOf } from '../../src/sandbox/leftover.ts'
 import { makeShell, type ShellOptions } from '../../src/sandbox/make-shell.ts'
 import { probeSandbox } from '../../src/sandbox/probe.ts'
 import type { CommandResult, Probe, RunOptions, Shell } from '../../src/sandbox/shell.ts'
@@ -456,4 +456,24 @@ test('a working folder that is gone is told, not thrown', async () => {
     refused: 'not allowed',
     reason: expect.stringMatching(/does not exist/),
   })
+})
+
+test('what a dead thread left is told from what its successor runs, though both carry one name', async () => {
+  const { spawn } = await import('node:child_process')
+  const marker = `/nowhere/${process.pid}#alice`
+  const run = (mark: string) =>
+    spawn('sleep', ['67'], {
+      env: { PATH: process.env.PATH ?? '', TEAM_COMMAND: `${marker}.${mark}` },
+      stdio: 'ignore',
+    })
+  const old = run('aaaa0000-1')
+  await expect.poll(() => findMarked(marker).length).toBe(1)
+  const shells = shellsOf(marker)
+  const next = run('bbbb0000-1')
+  await expect.poll(() => findMarked(marker).length).toBe(2)
+  expect(shells).toEqual([`${marker}.aaaa0000-`])
+  for (const shell of shells) await endLeftovers(shell, 1000)
+  expect(findMarked(marker).map(({ pid }) => pid)).toEqual([next.pid])
+  next.kill('SIGKILL')
+  await expect.poll(() => old.signalCode ?? old.exitCode).not.toBeNull()
 })
