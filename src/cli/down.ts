@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { delay } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { connect } from '../store/rpc/client.ts'
@@ -32,6 +33,9 @@ const act = async (
   if (!(args.timeout >= 0 && args.timeout <= 86_400))
     return fail('usage', '--timeout takes a number of seconds, up to a day')
   return withTeam(cli, args, 'daemon', async team => {
+    const asked = await team.call('hello', {})
+    if (!asked.ok) return asked
+    const gone = whenGone(asked.value.pid)
     const names = args.names && args.names.length > 0 ? args.names : undefined
     const ended = await team.call('down', {
       force: args.force,
@@ -43,19 +47,55 @@ const act = async (
     else for (const line of downLines(ended.value)) cli.out.say(line)
     if (ended.value.rejected.length > 0) return ok(5)
     if (names) return ok(0)
-    await gone(cli, team.root)
+    if (!(await isFree(cli, team.root)) || !(await gone(cli)))
+      return fail(
+        'io',
+        `the daemon has stopped, but its process ${asked.value.pid} has not ended`,
+        'see .team/logs/daemon.jsonl',
+      )
     if (!args.json) cli.out.say('the daemon has stopped')
     return ok(0)
   })
 }
 
-/** Waits until nobody listens any more, so that the next command finds the root free; ten seconds at most. */
-const gone = async (cli: Cli, root: string): Promise<void> => {
-  const until = cli.clock.mono() + 10_000
+/** How long what has stopped may take to be gone. */
+const patienceMs = 10_000
+
+/** Waits until nobody listens any more, so that the next command finds the root free; false when that takes too long. */
+const isFree = async (cli: Cli, root: string): Promise<boolean> => {
+  const until = cli.clock.mono() + patienceMs
   while (cli.clock.mono() < until) {
     const client = await connect(root)
-    if (!client.ok) return
+    if (!client.ok) return true
     client.value.close()
     await delay(20)
+  }
+  return false
+}
+
+/**
+ * To be called while the process answers, so that the number is its own: what then waits until it is gone. By its time of
+ * start it is told apart from another program that gets the same number. Without /proc there is nothing to wait for.
+ */
+const whenGone = (pid: number): ((cli: Cli) => Promise<boolean>) => {
+  const before = startOf(pid)
+  return async cli => {
+    const until = cli.clock.mono() + patienceMs
+    while (before !== null && startOf(pid) === before) {
+      if (cli.clock.mono() > until) return false
+      await delay(10)
+    }
+    return true
+  }
+}
+
+/** When a living process was started, in the kernel's ticks; null when it is gone. */
+const startOf = (pid: number): string | null => {
+  try {
+    // The name in parentheses may hold anything, so read from the last one on: state is field 3, the start field 22.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? []
+    return fields[0] === 'Z' ? null : (fields[19] ?? null)
+  } catch {
+    return null
   }
 }

@@ -109,11 +109,14 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<nu
     })
     if (!started.ok) return started
     const daemon = started.value
+    signals.to(daemon, loaded.value.config.limits.graceSeconds * 1000, line => show(line))
     const excluded = await excludeRunFiles(root, cli.env)
     if (!excluded.ok) tell(cli, excluded.fault, args.verbose)
-    await ready?.ready(daemon.hello)
-    show(readyLine(daemon.hello, loaded.value))
-    signals.to(daemon, loaded.value.config.limits.graceSeconds * 1000, line => show(line))
+    await daemon.ready
+    if (!daemon.isEnding) {
+      await ready?.ready(daemon.hello)
+      show(readyLine(daemon.hello, loaded.value))
+    }
     const { exit, reason } = await daemon.done
     signals.stop()
     show(`the daemon has stopped: ${reason}`)
@@ -166,12 +169,16 @@ const listen = (clock: Clock, o: { hangUp: boolean }) => {
     if (now - last < 100) return
     last = now
     asked++
+    // Nothing stands yet that could be stopped in order; whatever a kill leaves, the next start puts right.
+    if (pass === null && asked > 1) process.exit(1)
     pass?.(asked > 1)
   }
   const onHangUp = () => {
     if (o.hangUp && process.stdout.isTTY) leaveTerminal()
   }
   process.on('SIGHUP', onHangUp)
+  // Past a limit on the size of files a write is to fail with its reason, as on a full disk, and not to end the process.
+  process.on('SIGXFSZ', () => undefined)
   for (const name of names) process.on(name, onSignal)
   return {
     to: (daemon: Daemon, graceMs: number, say: (line: string) => void) => {

@@ -21,9 +21,9 @@ import { type Handlers, makeHandlers } from './handlers.ts'
 import { hiddenPaths } from './hidden.ts'
 import { importRequests } from './import.ts'
 import { type DaemonLog, openLog } from './log.ts'
-import { type MembersOptions, makeReady, setStanding, startMember } from './members.ts'
+import { type MembersOptions, restartMember, startMember } from './members.ts'
 import { Notices } from './notices.ts'
-import { Proof } from './proof.ts'
+import { afterClaim, Proof } from './proof.ts'
 import { Quiet } from './quiet.ts'
 import { type DownOptions, releaseOrphans, Shutdown, settleShutdown } from './shutdown.ts'
 import { makeStatus } from './status.ts'
@@ -56,14 +56,18 @@ export interface DaemonOptions {
 export interface Daemon {
   readonly hello: Hello
   readonly handlers: Call
+  /** Resolves when every teammate was brought up or could not be, or when the daemon ended before that. */
+  readonly ready: Promise<void>
   /** Resolves when the daemon has ended and let go of the root. */
   readonly done: Promise<{ exit: number; reason: string }>
+  /** It has begun to end: everyone was stopped, and it lets go of the root. */
+  readonly isEnding: boolean
   down(o: DownOptions): Promise<Result<DownReport>>
 }
 
 /**
- * Takes the root, brings files and records in line, starts the teammates and works until `down` (or, with `once`, until
- * nothing can go on without a person). Refused, having touched nothing, when another holder lives.
+ * Takes the root, brings files and records in line, starts the teammates (`ready` tells when) and works until `down` (or,
+ * with `once`, until nothing can go on without a person). Refused, having touched nothing, when another holder lives.
  */
 export const startDaemon = async (o: DaemonOptions): Promise<Result<Daemon>> => {
   const paths = layout(o.root)
@@ -93,7 +97,7 @@ export const startDaemon = async (o: DaemonOptions): Promise<Result<Daemon>> => 
   }
   const run = new Run(o, holder, hub)
   failed = fault => run.fatal(new FaultError(fault))
-  await run.start()
+  run.begin()
   return ok(run)
 }
 
@@ -102,6 +106,8 @@ class Run implements Daemon {
   readonly hello: Hello
   readonly handlers: Call
   readonly done: Promise<{ exit: number; reason: string }>
+  ready: Promise<void> = Promise.resolve()
+  #starting: Promise<void> = Promise.resolve()
   readonly #o: DaemonOptions
   readonly #holder: Holder
   readonly #core: Core
@@ -173,6 +179,7 @@ class Run implements Daemon {
     this.#shutdown = new Shutdown({
       core,
       threads,
+      notices: this.#notices,
       afterStop: name => this.#crew.afterStop(name, 'it was shut down'),
       onFailure: error => this.fatal(error),
     })
@@ -180,7 +187,11 @@ class Run implements Daemon {
       core,
       () => this.#status(),
       () => this.hello,
-      { down: params => this.down(params), restart: name => this.#restart(name), after: id => afterClaim(core, id) },
+      {
+        down: params => this.down(params),
+        restart: name => restartMember(this.#team, name),
+        after: id => afterClaim(core, id),
+      },
     )
     this.#quiet = new Quiet({
       core,
@@ -193,7 +204,21 @@ class Run implements Daemon {
     this.handlers = this.#table.human
   }
 
-  async start(): Promise<void> {
+  get isEnding(): boolean {
+    return this.#ended
+  }
+
+  /** Starts everything. What goes wrong in it ends the daemon. */
+  begin(): void {
+    this.#starting = this.#start().catch(error => {
+      // Ending waits for this, so it is not waited for here.
+      this.fatal(error)
+    })
+    this.ready = Promise.race([this.#starting, this.done]).then(() => undefined)
+  }
+
+  /** Looks up between its steps whether the daemon is ending already: then it starts nothing more. */
+  async #start(): Promise<void> {
     const { store, tasks, requests, members, clock } = this.#core
     const paths = layout(this.#o.root)
     store.onEntry(entry => this.#entry(entry))
@@ -206,7 +231,9 @@ class Run implements Daemon {
     await releaseOrphans(this.#core)
     rmSync(paths.verify, { recursive: true, force: true })
     await endLeftovers(teamMarker(this.#o.root, ''), 2000)
+    if (this.#ended) return
     await this.#folders.start()
+    if (this.#ended) return
     store.requests.watch((_id, { value }) => {
       if (value.type === 'shutdown_request') this.#shutdown.advance(value)
       if (value.type === 'merge_request') this.#advance(value.data.task)
@@ -225,10 +252,31 @@ class Run implements Daemon {
       this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
     )
     await bringBase(this.#core, text => this.#notices.problem('base', text))
-    for (const member of members) await startMember(this.#home(), member)
+    for (const member of members) {
+      if (this.#ended) return
+      await startMember(this.#team, member)
+    }
+    if (this.#ended) return
     await store.flushed()
     this.#crew.dispatch.kick()
     this.#changed()
+  }
+
+  /** What bringing a teammate up takes. */
+  get #team(): MembersOptions {
+    const { probe, dataPaths, secrets } = this.#o
+    const { threads } = this.#crew
+    const signal = this.#ending.signal
+    return {
+      core: this.#core,
+      probe,
+      dataPaths,
+      secrets,
+      threads,
+      notices: this.#notices,
+      shellFor: this.#shellFor,
+      signal,
+    }
   }
 
   /** Asks everyone to stop by the protocol, then ends. A rejection is reported and the daemon goes on. A second call with `force` hurries the first. */
@@ -287,6 +335,7 @@ class Run implements Daemon {
     this.#quiet.close()
     this.#ending.abort(new Error(end.reason))
     await this.#crew.threads.close()
+    await this.#starting
     await this.#proof.settled()
     await this.#folders.close()
     // A journal that cannot be written has told so already, and that is the reason kept.
@@ -298,36 +347,6 @@ class Run implements Daemon {
         this.#finish(end)
       })
     })
-  }
-
-  /** What a teammate's start needs. */
-  #home(): MembersOptions {
-    const { probe, dataPaths, secrets } = this.#o
-    return {
-      core: this.#core,
-      probe,
-      dataPaths,
-      secrets,
-      threads: this.#crew.threads,
-      notices: this.#notices,
-      shellFor: this.#shellFor,
-      signal: this.#ending.signal,
-    }
-  }
-
-  async #restart(name: string): Promise<Result<{ name: string }>> {
-    const { store } = this.#core
-    const state = this.#crew.threads.status(name)?.state
-    if (state === 'failed' || state === 'stopped') {
-      const ready = await makeReady(this.#home(), name)
-      if (!ready.ok) return ready
-    }
-    const started = this.#crew.threads.restart(name)
-    if (!started.ok) return started
-    setStanding(this.#core, name, 'live', null)
-    store.note({ event: 'teammate.revived', by: 'human', info: { name } })
-    await store.flushed()
-    return ok({ name })
   }
 
   /** Everything durable passes here, in order. */
@@ -374,14 +393,4 @@ class Run implements Daemon {
   #changed(): void {
     if (this.#o.once) this.#quiet.look()
   }
-}
-
-/** What a claim set in motion, in words for the model. */
-const afterClaim = (core: Core, id: string): string => {
-  const task = core.tasks.get(id)?.value
-  if (task?.status === 'completed')
-    return `task ${id} is completed${task.result?.outcome === 'unverified' ? ', unverified: nothing proves it' : ''}.`
-  return core.hub && task?.claimed?.head
-    ? `task ${id} is claimed done at ${task.claimed.head.slice(0, 12)}: a merge request is opened, and it is completed once that is approved, verified and merged. You are free for other work.`
-    : `task ${id} is claimed done: verify runs now. You are free for other work.`
 }

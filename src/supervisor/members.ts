@@ -1,5 +1,5 @@
 import { iso } from '../lib/clock.ts'
-import { ok, type Result } from '../lib/result.ts'
+import { fail, ok, type Result } from '../lib/result.ts'
 import type { Member } from '../protocol/config.ts'
 import type { ThreadData } from '../protocol/thread.ts'
 import { prepareHome } from '../sandbox/home.ts'
@@ -23,7 +23,7 @@ export interface MembersOptions {
 
 /**
  * Brings one teammate up: its home, its clone, its thread. What cannot be made ready is this teammate's trouble alone: it is
- * shown as failed with the reason, and the others work.
+ * shown as failed with the reason, and the others work. Once the signal is aborted nothing is started any more.
  */
 export const startMember = async (o: MembersOptions, member: Member): Promise<void> => {
   const { store, root, workspace, mode, config, members } = o.core
@@ -42,6 +42,7 @@ export const startMember = async (o: MembersOptions, member: Member): Promise<vo
     secrets: o.secrets,
   }
   const ready = await makeReady(o, name)
+  if (o.signal.aborted) return
   if (!ready.ok) {
     const { message, hint } = ready.fault
     const why = hint === undefined ? message : `${message} (${hint})`
@@ -54,8 +55,25 @@ export const startMember = async (o: MembersOptions, member: Member): Promise<vo
   else o.threads.start(data)
 }
 
+/** Starts a stopped or failed teammate again, once what kept it from being ready is mended. */
+export const restartMember = async (o: MembersOptions, name: string): Promise<Result<{ name: string }>> => {
+  const { store } = o.core
+  const state = o.threads.status(name)?.state
+  if (state === 'stopped' || state === 'failed') {
+    const ready = await makeReady(o, name)
+    if (o.signal.aborted) return fail('closed', 'the daemon is stopping')
+    if (!ready.ok) return ready
+  }
+  const started = o.threads.restart(name)
+  if (!started.ok) return started
+  setStanding(o.core, name, 'live', null)
+  store.note({ event: 'teammate.revived', by: 'human', info: { name } })
+  await store.flushed()
+  return ok({ name })
+}
+
 /** A teammate's home and clone as they must be before its thread starts. Safe to repeat: what stands there is adopted. */
-export const makeReady = async (o: MembersOptions, name: string): Promise<Result<null>> => {
+const makeReady = async (o: MembersOptions, name: string): Promise<Result<null>> => {
   const { root, workspace, mode, store, hub } = o.core
   const home = prepareHome({ name, root, workspace, mode, dataPaths: o.dataPaths })
   if (!home.ok) return home
@@ -82,6 +100,8 @@ const setUpOnce = async (o: MembersOptions, name: string, fresh: boolean): Promi
   const rec = store.marks.get(mark)
   if ((setup === undefined && copy.length === 0) || (!fresh && rec?.value.done === done)) return
   const set = await setUp(o.core, clonePath(o.core, name), o.shellFor, o.signal)
+  // Cut short by the end of the daemon: the next start does it again.
+  if (o.signal.aborted) return
   o.notices.problem(mark, set.ok ? null : `${name}: ${set.fault.message}; mend it, then start again`)
   const missing = set.ok ? set.value.missing.join(', ') : ''
   o.notices.problem('copy', missing === '' ? null : `copy in config.json names ${missing}, which the workspace has not`)

@@ -1,3 +1,4 @@
+import type { Request } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import { type Core, leadInbox } from './core.ts'
 import type { DaemonLog } from './log.ts'
@@ -44,6 +45,17 @@ export class Notices {
       leadInbox(this.#core),
       `msg_ended_${task.id}_${task.attempts}_${task.status}`,
       `Task ${task.id} "${task.title}" ${what}: ${(task.error ?? 'no reason given').replace(/\.$/, '')}.${blocked} team task retry ${task.id} tries again.`,
+    )
+  }
+
+  /** `task` is what it had in hand: back with the others, its commits kept. */
+  stoppedByForce(name: string, request: Request, task: Task | undefined): void {
+    const why = request.outcome === 'expired' ? `${request.reason}` : 'it agreed, and did not end in time'
+    const work = task === undefined ? '' : ` It had task ${task.id} "${task.title}" in hand, which is pending again.`
+    this.tell(
+      leadInbox(this.#core),
+      `msg_forced_${request.id}`,
+      `${name} was stopped by force (${request.id}: ${why}).${work} What it had not committed is still where it worked.`,
     )
   }
 

@@ -372,3 +372,13 @@ const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' :
 
 const redText = (result: Check): string =>
   `verify failed on the merged result: \`${result.command}\` exited ${result.exitCode ?? 'by a signal'}\n${result.tail}`
+
+/** What a claim set in motion, in words for the model. */
+export const afterClaim = (core: Core, id: string): string => {
+  const task = core.tasks.get(id)?.value
+  if (task?.status === 'completed')
+    return `task ${id} is completed${task.result?.outcome === 'unverified' ? ', unverified: nothing proves it' : ''}.`
+  return core.hub && task?.claimed?.head
+    ? `task ${id} is claimed done at ${task.claimed.head.slice(0, 12)}: a merge request is opened, and it is completed once that is approved, verified and merged. You are free for other work.`
+    : `task ${id} is claimed done: verify runs now. You are free for other work.`
+}

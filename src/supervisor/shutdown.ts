@@ -3,6 +3,7 @@ import type { RequestOf } from '../protocol/request.ts'
 import type { DownReport, RpcParsed } from '../protocol/rpc.ts'
 import { type Core, isLive, keepWork } from './core.ts'
 import { setStanding } from './members.ts'
+import type { Notices } from './notices.ts'
 import type { Threads } from './threads.ts'
 
 type ShutdownRequest = RequestOf<'shutdown_request'>
@@ -23,12 +24,14 @@ export class Shutdown {
   readonly #threads: Threads
   readonly #afterStop: (name: string) => Promise<void>
   readonly #failed: (error: unknown) => void
+  readonly #notices: Notices
   /** Requests whose effect runs in this process. */
   readonly #running = new Map<string, Promise<How>>()
 
   constructor(o: {
     core: Core
     threads: Threads
+    notices: Notices
     afterStop: (name: string) => Promise<void>
     /** A bug, or the journal cannot be written. */
     onFailure: (error: unknown) => void
@@ -36,6 +39,7 @@ export class Shutdown {
     this.#core = o.core
     this.#threads = o.threads
     this.#afterStop = o.afterStop
+    this.#notices = o.notices
     this.#failed = o.onFailure
   }
 
@@ -129,19 +133,20 @@ export class Shutdown {
     const { teammate, graceMs } = request.data
     const intent = requests.effect(request.id, 'intent')
     if (intent.ok) await intent.value.durable
-    const hadTask = this.#core.tasks.inHand(teammate) !== undefined
+    const task = this.#core.tasks.inHand(teammate)?.value
     // An approval is the thread's own word that it is ending: it says goodbye by itself, within the grace it was given.
     const end = approved
       ? await this.#threads.leave(teammate, 'shutdown approved', graceMs)
       : await this.#threads.stop(teammate, 'nobody answered the shutdown request in time', forceGraceMs)
     await this.#afterStop(teammate)
-    const how: How = approved && end === 'bye' ? (hadTask ? 'approved' : 'idle') : 'forced'
+    const how: How = approved && end === 'bye' ? (task ? 'approved' : 'idle') : 'forced'
     requests.effect(
       request.id,
       'done',
       how === 'forced' ? 'forced' : 'ok',
       how === 'forced' ? 'ended by force' : undefined,
     )
+    if (how === 'forced') this.#notices.stoppedByForce(teammate, request, task)
     return how
   }
 }

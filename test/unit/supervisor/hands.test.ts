@@ -358,7 +358,7 @@ describe('a shutdown', () => {
   })
 
   it('of everybody ends at once for one that ended by itself meanwhile, and is no rejection', async () => {
-    const { core } = setup()
+    const { core, notices } = setup()
     const states = new Map([
       ['alice', 'working'],
       ['bob', 'stopped'],
@@ -367,6 +367,7 @@ describe('a shutdown', () => {
     const shutdown = new Shutdown({
       core,
       threads,
+      notices,
       afterStop: async () => undefined,
       onFailure: error => {
         throw error
