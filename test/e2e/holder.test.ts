@@ -203,7 +203,7 @@ test('down while the daemon still starts ends it cleanly, and so does a signal',
 
 test('down returns only when the process itself is gone', async () => {
   const root = teamOf(await model(() => 'nothing'))
-  for (let round = 0; round < 8; round++) {
+  for (let round = 0; round < 4; round++) {
     await teamOk(['up', '-d', '--root', root])
     const { pid } = await holderOf(root)
     await teamOk(['down', '--root', root])
