@@ -74,11 +74,9 @@ const foldersIn = (path: string, shown: string, warnings: string[], realOnly: bo
       .sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))
       .flatMap(entry => {
         const folder = join(path, entry.name)
-        if (entry.isSymbolicLink() && realOnly) {
-          const reason = linkFault(folder)
-          if (reason !== null) warnings.push(`${shown}/${entry.name}: ${reason}`)
-          return []
-        }
+        const fault = entry.isSymbolicLink() ? linkFault(folder) : null
+        if (fault !== null) warnings.push(`${shown}/${entry.name}: ${fault}`)
+        if (fault !== null || (entry.isSymbolicLink() && realOnly)) return []
         return statSync(folder, { throwIfNoEntry: false })?.isDirectory()
           ? [{ path: folder, shown: `${shown}/${entry.name}`, folder: entry.name }]
           : []

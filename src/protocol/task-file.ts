@@ -69,13 +69,19 @@ export interface Compared {
 /**
  * What the hand-edited value `found` changes, field by field, against `base` (what the file showed when it was opened)
  * and `now` (what it would show now; the same as `base` unless the task moved on meanwhile). A field that both changed is
- * refused. A file without `rev` was written by some other program: what it leaves out is unchanged.
+ * refused, unless what it is now was set by hand from the same text (`byHand`): whoever saves twice means the last. A file without `rev` was written by some other program: what it leaves out is unchanged.
  */
-export const compareTask = (base: TaskFile, now: TaskFile, found: Readonly<Record<string, unknown>>): Compared => {
+export const compareTask = (
+  base: TaskFile,
+  now: TaskFile,
+  found: Readonly<Record<string, unknown>>,
+  byHand: HandEdit = {},
+): Compared => {
   const refused: string[] = []
   const changed: Record<string, unknown> = {}
   const shown: Readonly<Record<string, unknown>> = { ...base }
   const current: Readonly<Record<string, unknown>> = { ...now }
+  const saved: Readonly<Record<string, unknown>> = { ...byHand }
   for (const key of Object.keys(shown)) {
     if (key in found || found.rev === undefined) continue
     refused.push(`${key}: taken out; a field stays where it is`)
@@ -89,7 +95,12 @@ export const compareTask = (base: TaskFile, now: TaskFile, found: Readonly<Recor
     else if (!(editable as readonly string[]).includes(key))
       refused.push(`${key}: changed, but only the supervisor sets it`)
     else if (isSame(key, current[key], value)) continue
-    else if (key !== 'blockedBy' && key !== 'status' && !isDeepStrictEqual(shown[key], current[key]))
+    else if (
+      key !== 'blockedBy' &&
+      key !== 'status' &&
+      !isDeepStrictEqual(shown[key], current[key]) &&
+      !(key in saved && isDeepStrictEqual(saved[key], current[key]))
+    )
       refused.push(`${key}: changed here and meanwhile in the task too; look at the file again`)
     else changed[key] = value
   }

@@ -58,7 +58,7 @@ const linkSkills = (options: HomeOptions, home: string, warnings: string[]): voi
   if (!existsSync(team)) return
   const there = new Map(readdirSync(own).map(entry => [entry.toLowerCase(), entry]))
   for (const skill of readdirSync(team).sort()) {
-    if (skill.startsWith('.') || !statSync(join(team, skill), { throwIfNoEntry: false })?.isDirectory()) continue
+    if (skill.startsWith('.') || !isFolder(join(team, skill))) continue
     const same = there.get(skill.toLowerCase())
     if (same === undefined) {
       symlinkSync(target(skill), join(own, skill))
@@ -108,3 +108,6 @@ const linkRepo = (options: HomeOptions, home: string): Result<null> => {
 
 const isLinkTo = (path: string, target: string): boolean =>
   lstatSync(path).isSymbolicLink() && readlinkSync(path) === target
+
+/** A link that leads to itself is no folder. */
+const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()

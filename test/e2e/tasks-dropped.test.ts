@@ -37,11 +37,17 @@ const drop = (root: string, name: string, value: unknown): void => {
 const taskFile = (root: string, id: string) => join(root, '.tasks', `task_${id}.json`)
 const read = (root: string, id: string) => JSON.parse(readFileSync(taskFile(root, id), 'utf8')) as TaskShown
 const titled = (now: Status, title: string) => now.tasks.find(task => task.title === title)
-const settled = (root: string, look: (now: Status) => boolean) =>
-  until(async () => {
-    const now = await status(root)
-    return look(now) && now
-  })
+const settled = async (root: string, look: (now: Status) => boolean) => {
+  let last: Status | undefined
+  try {
+    return await until(async () => {
+      last = await status(root)
+      return look(last) && last
+    })
+  } catch (cause) {
+    throw new Error(`it stands at ${JSON.stringify([last?.problems, last?.tasks], null, 1)}`, { cause })
+  }
+}
 const dropped = (root: string) => readdirSync(join(root, '.tasks', 'dropped')).sort()
 /** Does what it is given, by a word in the title. */
 const worker: Script = request => {
@@ -211,6 +217,7 @@ describe('the graph', () => {
     await up()
     await teamOk(['task', 'add', 'Change something', '--root', root])
     const now = await settled(root, at => at.tasks[0]?.status === 'completed')
+    await quiet(root, 'alice')
     expect(results.join('\n')).toMatch(/error: uncommitted files in repo\/ \(1\)[\s\S]*new\.txt/)
     expect(results.join('\n')).toMatch(/nothing of this will be merged/)
     expect([now.tasks[0]?.shown, now.tasks[0]?.result?.outcome]).toEqual(['unverified', 'unverified'])

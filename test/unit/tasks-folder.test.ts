@@ -494,6 +494,32 @@ describe('hand edits', () => {
     expect(team.problems).toEqual([])
   })
 
+  test('whoever saves again and again from the text opened once means the last save, and other edits keep theirs', async () => {
+    add('1')
+    const folder = await team.start()
+    await folder.projected()
+    const opened = file('1')
+    for (const change of [{ title: 'a' }, { title: 'b', priority: 3 }, { title: 'c', priority: 3 }, { priority: 4 }]) {
+      writeFileSync(at('task_1.json'), JSON.stringify({ ...opened, ...change }))
+      await folder.settled()
+    }
+    expect(file('1')).toMatchObject({ title: 'c', priority: 4 })
+    expect(team.problems).toEqual([])
+  })
+
+  test('an edit that was put back stands as a problem until its copy is removed', async () => {
+    add('1')
+    const folder = await team.start()
+    await folder.projected()
+    rewrite('1', { owner: 'bob' })
+    await folder.settled()
+    await folder.settled()
+    expect(folder.problems().map(problem => problem.reason)).toEqual([expect.stringContaining('owner: changed')])
+    for (const name of rejected('1')) rmSync(at(name))
+    await folder.settled()
+    expect(folder.problems()).toEqual([])
+  })
+
   test('an edit of an older revision is compared with what that one showed', async () => {
     add('1')
     const folder = await team.start()

@@ -4,8 +4,10 @@ import { splitLines } from '../../lib/files.ts'
 import { cut } from '../../lib/text.ts'
 import type { DeadLetter } from '../../protocol/message.ts'
 import type { Store } from '../store.ts'
+import type { Troubles } from './problem.ts'
 import { stamp } from './stamp.ts'
 
+const label = '.messages/dead-letter.jsonl'
 /** How much of a line is kept, in UTF-16 units. */
 const lineLength = 4000
 
@@ -13,12 +15,14 @@ const lineLength = 4000
 export class DeadLetters {
   readonly #store: Store
   readonly #path: string
+  readonly #troubles: Troubles
   #isCatchingUp = true
   #known = new Set<string>()
 
-  constructor(root: string, store: Store) {
+  constructor(root: string, store: Store, troubles: Troubles) {
     this.#store = store
-    this.#path = join(root, '.messages', 'dead-letter.jsonl')
+    this.#troubles = troubles
+    this.#path = join(root, label)
   }
 
   /** Writes what a crash kept from the file. Until `caughtUp`, a letter that is known already is not told again. */
@@ -50,8 +54,14 @@ export class DeadLetters {
     return true
   }
 
+  /** What the disk refuses stands in the log, and is written at the next start. */
   #append(letter: DeadLetter): void {
-    appendFileSync(this.#path, `${JSON.stringify(letter)}\n`, { mode: 0o600 })
+    try {
+      appendFileSync(this.#path, `${JSON.stringify(letter)}\n`, { mode: 0o600 })
+      this.#troubles.over(label)
+    } catch (error) {
+      this.#troubles.tell(label, error)
+    }
   }
 }
 

@@ -65,6 +65,7 @@ export class InboxFile {
   readonly #unwatch: () => void
   #mark: InboxMark
   #isMarkDirty = false
+  #isStarted = false
   readonly #incoming: Incoming
   /** The daemon's messages that are not in the file yet, in order. */
   #outbox: Message[] = []
@@ -96,11 +97,20 @@ export class InboxFile {
     })
   }
 
-  /** Makes the file where it is missing, reads what is new, and queues what a crash kept from being appended. */
-  async start(): Promise<void> {
+  /**
+   * Reads everything that is new, in the rotated files too. The first time it makes the file where it is missing, and queues
+   * what a crash kept from being appended.
+   */
+  async scan(): Promise<void> {
+    if (this.#isStarted) return this.#scan()
+    await this.#start()
+    this.#isStarted = true
+  }
+
+  async #start(): Promise<void> {
     closeSync(openSync(this.path, 'a', 0o600))
     const present = new Set<string>()
-    await this.scan()
+    await this.#scan()
     for (const path of [this.path, ...this.#mark.old.map(old => join(this.#archive, old.file))])
       for (const id of idsIn(path)) present.add(id)
     const missing = this.#log
@@ -112,8 +122,7 @@ export class InboxFile {
     this.#outbox = [...missing.filter(message => !queued.has(message.id)), ...this.#outbox]
   }
 
-  /** Reads everything that is new, in the rotated files too. */
-  async scan(): Promise<void> {
+  async #scan(): Promise<void> {
     for (const old of this.#mark.old) await this.#scanOld(old)
     for (;;) {
       const read = await readOn(

@@ -60,8 +60,8 @@ export class InboxFolder {
     this.#options = options
     this.#dir = join(root, label)
     this.#lane = new Lane(file => this.#look(file), options.onFailure)
-    this.#letters = new DeadLetters(root, store)
     this.#troubles = new Troubles(options.onProblem, options.onMended)
+    this.#letters = new DeadLetters(root, store, this.#troubles)
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
     for (const name of names)
       this.#files.set(
@@ -89,7 +89,7 @@ export class InboxFolder {
     const { clock, sweepMs } = this.#options
     this.#letters.start()
     await this.#lane.act(async () => {
-      for (const file of this.#files.values()) await file.start()
+      for (const file of this.#files.values()) await this.#scan(file)
       this.#letters.caughtUp()
     })
     this.#sendSoon()
@@ -145,7 +145,16 @@ export class InboxFolder {
     this.#lookForStrangers()
     for (const each of this.#files.values()) {
       await this.#scan(each)
-      each.rotate()
+      this.#rotate(each)
+    }
+  }
+
+  #rotate(file: InboxFile): void {
+    const archive = `${label}/archive`
+    try {
+      if (file.rotate()) this.#troubles.over(archive)
+    } catch (error) {
+      this.#troubles.tell(archive, error)
     }
   }
 

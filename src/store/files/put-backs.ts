@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Clock, iso } from '../../lib/clock.ts'
 import { freeName } from './drops.ts'
@@ -35,8 +35,9 @@ export class PutBacks {
 
   /** `names` is what stands in the folder. One kept by an earlier run is shown too; why it was put back was told then. */
   sweep(names: ReadonlySet<string>): void {
-    const { label } = this.#o
-    for (const name of this.#kept.keys()) if (!names.has(name)) this.#kept.delete(name)
+    const { dir, label } = this.#o
+    // One that was kept since the folder was listed stands there too.
+    for (const name of this.#kept.keys()) if (!names.has(name) && !existsSync(join(dir, name))) this.#kept.delete(name)
     for (const name of names) {
       const id = /^task_(.+)\.rejected-[^/]*\.json$/.exec(name)?.[1]
       if (id === undefined || this.#kept.has(name)) continue

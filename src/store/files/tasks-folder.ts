@@ -59,6 +59,8 @@ export class TasksFolder {
   /** What each file showed at its last revisions, newest last. */
   readonly #shown = new Map<string, TaskFile[]>()
   readonly #pending = new Map<string, TaskFile>()
+  /** What hands set last, and the revision that they had open. */
+  readonly #byHand = new Map<string, { readonly rev: unknown; readonly edit: HandEdit }>()
   /** Task values at older revisions that files stood at when this holder started. */
   #past = new Map<string, Task>()
   /** Tasks that came back from their files, which thus hold nothing new. */
@@ -286,11 +288,14 @@ export class TasksFolder {
     }
     const past = this.#past.get(id)
     if (past && found.rev !== rec.rev && isStale(past, found)) return this.#seen(id, read.stamp)
-    const { edit, refused } = compareTask(this.#base(id, found, past) ?? now, now, found)
+    const hand = this.#byHand.get(id)
+    const before = hand?.rev === found.rev ? hand?.edit : undefined
+    const { edit, refused } = compareTask(this.#base(id, found, past) ?? now, now, found, before)
     const reasons = [...refused]
     if (edit) {
       const result = await this.#options.onEdit(id, edit)
       if (!result.ok) reasons.push(result.fault.message)
+      else this.#byHand.set(id, { rev: found.rev, edit: { ...before, ...edit } })
     }
     if (reasons.length > 0) this.#putBack(id, read, reasons)
     else if (!edit && isDeepStrictEqual(found, { ...now })) {

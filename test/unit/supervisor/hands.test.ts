@@ -330,7 +330,7 @@ describe('a shutdown', () => {
   })
 
   it('has its effect once, though each of its steps is a change that is followed', async () => {
-    const { core } = setup()
+    const { core, notices } = setup()
     let left = 0
     const threads = {
       leave: async () => {
@@ -341,6 +341,7 @@ describe('a shutdown', () => {
     const shutdown = new Shutdown({
       core,
       threads,
+      notices,
       afterStop: async () => undefined,
       onFailure: error => {
         throw error
