@@ -53,8 +53,16 @@ export const output = (program, ...args) => {
 export const versionOf = (name, from = join(top, 'bench')) =>
   JSON.parse(readFileSync(join(from, 'node_modules', name, 'package.json'), 'utf8')).version
 
-/** A module of the product, bundled from its TypeScript source as the build does. */
-export const product = async entry => {
+const bundles = new Map()
+/** The path of a module of the product, bundled from its TypeScript source as the build does; made once. */
+export const bundle = entry => {
+  if (!bundles.has(entry)) bundles.set(entry, makeBundle(entry))
+  return bundles.get(entry)
+}
+/** The module itself. */
+export const product = async entry => import(pathToFileURL(await bundle(entry)).href)
+
+const makeBundle = async entry => {
   const { build } = await import(pathToFileURL(join(top, 'node_modules/esbuild/lib/main.js')).href)
   const cache = join(top, 'node_modules', '.cache')
   mkdirSync(cache, { recursive: true })
@@ -71,7 +79,7 @@ export const product = async entry => {
     logLevel: 'error',
     banner: { js: "import{createRequire as __cr}from'node:module';const require=__cr(import.meta.url);" },
   })
-  return import(pathToFileURL(outfile).href)
+  return outfile
 }
 
 /**

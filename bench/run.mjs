@@ -9,7 +9,7 @@ import { cleanUp, folder, inTurns, machine, render, rowsOf, syncCost, top } from
 
 const here = join(top, 'bench')
 const known = readdirSync(join(here, 'tables'))
-  .filter(file => file.endsWith('.mjs') && !file.endsWith('-writer.mjs'))
+  .filter(file => file.endsWith('.mjs') && !/-(writer|reader|child)\.mjs$/.test(file))
   .map(file => file.slice(0, -'.mjs'.length))
   .sort()
 

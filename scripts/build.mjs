@@ -48,7 +48,7 @@ if (!isFresh()) {
     splitting: true,
     outdir: 'dist',
     chunkNames: 'chunks/[name]-[hash]',
-    entryPoints: { main: 'src/cli/main.ts', teammate: 'src/teammate/main.ts' },
+    entryPoints: { main: 'src/cli/main.ts', teammate: 'src/teammate/main.ts', scribe: 'src/supervisor/scribe-main.ts' },
     banner: { js: "import{createRequire as __cr}from'node:module';const require=__cr(import.meta.url);" },
   })
   // The command itself: a small CommonJS file that answers status from the socket before anything else is loaded.

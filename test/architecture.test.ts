@@ -68,7 +68,7 @@ const rules = {
   'threads are made and spoken to in few places': importsWhere(
     (file, _, specifier) =>
       /^(node:)?worker_threads$/.test(specifier) &&
-      !within(file.path, 'teammate/', 'supervisor/thread.ts', 'supervisor/threads.ts', 'store/rpc/'),
+      !within(file.path, 'teammate/', 'supervisor/thread.ts', 'supervisor/scribe.ts', 'supervisor/scribe-main.ts'),
   ),
   'the environment is read at the two entries only': readsOf(['process.env'], 'cli/', 'teammate/main.ts'),
   'the clocks are read in lib/clock.ts only': readsOf(

@@ -97,6 +97,7 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<nu
       secrets: models.value.secrets,
       threadEnv: { ...base(cli), ...models.value.env },
       threadEntry: join(cli.dist, 'teammate.js'),
+      scribeEntry: join(cli.dist, 'scribe.js'),
       probe,
       version,
       clock: cli.clock,

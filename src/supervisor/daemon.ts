@@ -43,6 +43,8 @@ export interface DaemonOptions {
   /** The whole environment of the teammates' threads. */
   readonly threadEnv: Readonly<Record<string, string>>
   readonly threadEntry: string
+  /** The built file of scribe-main.ts: task files are then written in a thread of their own. */
+  readonly scribeEntry?: string | undefined
   readonly probe: Probe
   readonly version: string
   readonly clock: Clock
@@ -155,6 +157,7 @@ class Run implements Daemon {
     this.#folders = new Folders(core, {
       onTaskMessage: stored => takeTaskMessage(core, this.#notices, stored),
       onFailure: error => this.fatal(error),
+      scribeEntry: o.scribeEntry,
     })
     this.#crew = new Crew({
       core,

@@ -6,12 +6,15 @@ import type { Problem } from '../store/files/problem.ts'
 import { RequestsFolder } from '../store/files/requests-folder.ts'
 import { TasksFolder } from '../store/files/tasks-folder.ts'
 import type { Core } from './core.ts'
+import { Scribe } from './scribe.ts'
 
 export interface FoldersOptions {
   /** A foreign line of type `task`; told again after some crashes. */
   readonly onTaskMessage: (stored: Stored) => void
   /** A folder cannot go on: a bug, or the journal failed. */
   readonly onFailure: (error: unknown) => void
+  /** The built file of scribe-main.ts; without it the files are written in this thread. */
+  readonly scribeEntry?: string | undefined
 }
 
 /**
@@ -23,11 +26,14 @@ export class Folders {
   readonly #tasks: TasksFolder
   readonly #inboxes: InboxFolder
   readonly #requests: RequestsFolder
+  readonly #scribe: Scribe | null
   readonly #standing = new Map<string, string>()
   #unwatch: (() => void) | undefined
 
   constructor(core: Core, o: FoldersOptions) {
     this.#core = core
+    const scribe = o.scribeEntry === undefined ? null : new Scribe(o.scribeEntry)
+    this.#scribe = scribe
     const { root, store, clock, config, tasks } = core
     const common = {
       root,
@@ -40,6 +46,7 @@ export class Folders {
     }
     this.#tasks = new TasksFolder({
       ...common,
+      write: scribe ? pages => scribe.write(pages) : undefined,
       blockedBy: task => tasks.graph.blockedBy(task),
       onDrop: async (drops, from) => {
         const added = tasks.add(drops, { by: 'human', ...from })
@@ -82,6 +89,7 @@ export class Folders {
     await this.#tasks.close()
     await this.#inboxes.close()
     await this.#requests.close()
+    await this.#scribe?.close()
   }
 
   /** What stands wrong now, a line each. */

@@ -15,8 +15,8 @@ export interface DaemonLog {
 }
 
 /**
- * The daemon's log: JSON lines by pino in `file`, in the words of protocol/event.ts, secrets replaced by `redact`. Written
- * synchronously, so that the last line before a crash is there.
+ * The daemon's log: JSON lines by pino in `file`, in the words of protocol/event.ts, secrets replaced by `redact`. What
+ * one flush of the journal brought is one write, synchronous, so that the last line before a crash is there.
  */
 export const openLog = (file: string, redact: (text: string) => string): DaemonLog => {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
@@ -28,7 +28,18 @@ export const openLog = (file: string, redact: (text: string) => string): DaemonL
   const destination = pino.destination({ dest: file, sync: true, mode: 0o600 })
   // A full disk must not end the daemon by way of its log; the journal, which must be written, tells of it.
   destination.on('error', () => undefined)
-  const scrubbed = { write: (line: string) => destination.write(redact(line)) }
+  let lines = ''
+  const flush = () => {
+    const text = lines
+    lines = ''
+    if (text !== '') destination.write(redact(text))
+  }
+  const scrubbed = {
+    write: (line: string) => {
+      if (lines === '') queueMicrotask(flush)
+      lines += line
+    },
+  }
   const log = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, scrubbed)
   return {
     entry({ seq, event, by, info }) {
@@ -45,6 +56,9 @@ export const openLog = (file: string, redact: (text: string) => string): DaemonL
         },
         text,
       ),
-    close: () => destination.end(),
+    close: () => {
+      flush()
+      destination.end()
+    },
   }
 }

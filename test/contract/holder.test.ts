@@ -146,7 +146,7 @@ test('a command waits for a command, and so does a daemon; past the waiting time
   const second = attempt('cli')
   const third = attempt('daemon')
   await first.release()
-  const winner = unwrap(await Promise.race([second, third]))
+  const winner = await Promise.any([second.then(unwrap), third.then(unwrap)])
   if (winner.hello.kind === 'cli') {
     await winner.release()
     await unwrap(await third).release()

@@ -123,6 +123,57 @@ describe('the end of the newest file', () => {
     expect(contents()).toEqual(before)
   })
 
+  describe('of a file that is filled with newlines ahead', () => {
+    /** Marks of 10 KB, each of a flush of its own but those of `together`; then as a kill leaves the file. */
+    const filled = async (alone: number, together: number): Promise<Buffer> => {
+      const holder = await begin()
+      const big = (n: number) => mark(holder.store, String(n), { text: 'x'.repeat(10_000) })
+      for (let n = 1; n <= alone; n++) await big(n).durable
+      for (let n = alone + 1; n <= alone + together; n++) big(n)
+      await holder.store.flushed()
+      cpSync(file, join(root, 'copy'))
+      await holder.release()
+      expect(readFileSync(file).includes('\n\n')).toBe(false)
+      for (const name of readdirSync(journal)) unlinkSync(join(journal, name))
+      return readFileSync(join(root, 'copy'))
+    }
+    /** A page that a power cut kept from the disk: what the file was filled with is there still. */
+    const lose = (content: Buffer, line: number) => {
+      let at = 0
+      for (let n = 0; n < line; n++) at = content.indexOf(0x0a, at) + 1
+      content.fill(0x0a, at + 100, at + 4196)
+      writeFileSync(file, content)
+      return at
+    }
+
+    test('the newlines are no cut, and the next holder reads what is before them', async () => {
+      const content = await filled(6, 0)
+      expect(content.subarray(-2).toString()).toBe('\n\n')
+      writeFileSync(file, content)
+      const holder = await begin()
+      expect(holder.report.cut).toBeNull()
+      expect(holder.store.marks.size).toBe(6)
+      await holder.release()
+      expect(read().marks.size).toBe(6)
+    })
+
+    test('a flush that lost a page is cut from there: nobody was told of it', async () => {
+      const offset = lose(await filled(6, 4), 1 + 1 + 6 + 1)
+      const holder = await begin()
+      expect(holder.report.cut).toMatchObject({ file, offset })
+      expect(holder.store.marks.size).toBe(7)
+      await holder.release()
+    })
+
+    test('a page lost before a later flush is a fault: what was acknowledged is not skipped', async () => {
+      lose(await filled(6, 0), 1 + 1 + 4)
+      expect(await hold(root, 'daemon', { version: 'test', clock })).toMatchObject({
+        ok: false,
+        fault: { code: 'invalid', message: expect.stringContaining(`${file}:7`) },
+      })
+    })
+  })
+
   test('a missing line is a fault: what was acknowledged is not skipped', async () => {
     const lines = whole.toString('utf8').split('\n')
     writeFileSync(file, [...lines.slice(0, 2), ...lines.slice(3)].join('\n'))
@@ -296,7 +347,7 @@ test('a full disk rejects the write and all after it, and is told once', async (
 test('writes that come while a flush is under way share the next one', async () => {
   const holder = await begin()
   const first = mark(holder.store, 'first')
-  await Promise.resolve()
+  await new Promise(setImmediate)
   const rest = Array.from({ length: 500 }, (_, n) => mark(holder.store, `r${n}`))
   expect(new Set(rest.map(write => write.durable)).size).toBe(1)
   expect(rest[0]?.durable).not.toBe(first.durable)

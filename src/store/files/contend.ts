@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { closeSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { lock } from 'proper-lockfile'
 import { type Clock, delay } from '../../lib/clock.ts'
@@ -97,7 +97,7 @@ const takeOver = async (who: Contender, first: number): Promise<Result<Taken | n
   let isTaken = false
   try {
     for (let epoch = first; past.ok; epoch++) {
-      const { head, segments, state, cut } = past.value
+      const { head, segments, state, rest } = past.value
       const bytes = segments.at(-1)?.bytes ?? 0
       const header: Header = {
         v: formatVersion,
@@ -110,7 +110,7 @@ const takeOver = async (who: Contender, first: number): Promise<Result<Taken | n
       const begun = beginEpoch(folder, header)
       if (!begun) return ok(null)
       // A holder on another host may have written, and acknowledged, until the epoch was begun; nothing after that counts.
-      if (!head || statSync(epochPath(folder, head.epoch)).size === bytes + (cut?.bytes ?? 0)) {
+      if (!head || readFileSync(epochPath(folder, head.epoch)).subarray(bytes).equals(rest)) {
         if (head) removeSockets(who.place, head.socket, server.path)
         isTaken = true
         return ok({ replay: past.value, header, server, ...begun })

@@ -32,6 +32,12 @@ export const Header = z.object({
 })
 export type Header = z.infer<typeof Header>
 
+/**
+ * How the first line of each flush ends. It was written when everything before it was durable, so that of a flush which a
+ * power cut left in pieces it is known that nobody was told of it.
+ */
+export const beginsFlush = ',"first":true}'
+
 const digits = (epoch: number): string => String(epoch).padStart(8, '0')
 export const epochPath = (folder: string, epoch: number): string => join(folder, `${digits(epoch)}.jsonl`)
 export const snapshotPath = (folder: string, epoch: number): string => join(folder, `snapshot-${digits(epoch)}.json`)

@@ -5,6 +5,7 @@ import {
   fdatasync,
   fdatasyncSync,
   fstatSync,
+  ftruncateSync,
   linkSync,
   openSync,
   rmSync,
@@ -18,15 +19,24 @@ import { errnoOf, splitLines, syncFolder } from '../../lib/files.ts'
 import { asFault, type Fault, FaultError } from '../../lib/result.ts'
 import { JournalEntry } from '../../protocol/event.ts'
 import type { Journal } from '../state.ts'
-import { draftPath, epochPath, type Header } from './epochs.ts'
+import { beginsFlush, draftPath, epochPath, type Header } from './epochs.ts'
 import type { Segment } from './replay.ts'
 
 const sync = promisify(fdatasync)
 const closeFile = promisify(close)
 
-const writeAll = (fd: number, bytes: Buffer): void => {
-  for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at)
+const writeAll = (fd: number, bytes: Buffer, position: number): void => {
+  for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at, bytes.length - at, position + at)
 }
+
+/**
+ * A file that grows at each flush makes the file system write its own journal each time, with whatever else changed on
+ * that disk. So a file that has come to `fillFrom` bytes is filled with newlines ahead, as much again as it has, within
+ * these bounds; they are cut off when it is closed, and after a crash they are empty lines behind the last entry.
+ */
+const fillFrom = 32 * 1024
+const fillMost = 1024 * 1024
+const newlines = Buffer.alloc(fillMost, 0x0a)
 
 /**
  * Begins an epoch: makes its file, header and all, in one step that fails where the epoch exists already (null then).
@@ -35,9 +45,9 @@ const writeAll = (fd: number, bytes: Buffer): void => {
 export const beginEpoch = (folder: string, header: Header): { fd: number; bytes: number } | null => {
   const line = Buffer.from(`${JSON.stringify(header)}\n`)
   const draft = draftPath(folder, header.epoch, randomBytes(6).toString('hex'))
-  const fd = openSync(draft, 'ax', 0o600)
+  const fd = openSync(draft, 'wx', 0o600)
   try {
-    writeAll(fd, line)
+    writeAll(fd, line, 0)
     fdatasyncSync(fd)
     linkSync(draft, epochPath(folder, header.epoch))
   } catch (error) {
@@ -129,7 +139,10 @@ export class FileJournal implements Journal {
   readonly #listeners = new Set<(entry: JournalEntry) => void>()
   #header: Header
   #fd: number
+  /** Length of what is durable. */
   #bytes: number
+  /** Where the newlines end that the file was filled with; no more than `#bytes` when it was not. */
+  #filled = 0
   #seq: number
   #segments: Segment[]
   #next: Batch | null = null
@@ -165,15 +178,16 @@ export class FileJournal implements Journal {
   push(entry: JournalEntry): Promise<void> {
     if (this.#failure) throw new FaultError(this.#failure)
     if (this.#closed) throw new FaultError({ code: 'closed', message: 'the store is closed' })
-    const line = `${JSON.stringify(entry)}\n`
+    const text = JSON.stringify(entry)
+    const line = this.#next ? `${text}\n` : `${text.slice(0, -1)}${beginsFlush}\n`
     this.#next ??= new Batch()
     this.#next.entries.push(entry)
     this.#next.lines.push(line)
     this.#last = this.#next.durable
     if (!this.#isRunning) {
       this.#isRunning = true
-      // What is pushed in the same turn of the event loop still joins the batch.
-      queueMicrotask(() => void this.#run())
+      // What else this turn of the event loop brings joins the batch: what follows from an entry is on the disk with it.
+      setImmediate(() => void this.#run())
     }
     return this.#last
   }
@@ -192,7 +206,10 @@ export class FileJournal implements Journal {
   }
 
   close(): Promise<void> {
-    this.#closed ??= this.#last.finally(() => closeFile(this.#fd))
+    this.#closed ??= this.#last.finally(() => {
+      this.#trim()
+      return closeFile(this.#fd)
+    })
     return this.#closed
   }
 
@@ -233,7 +250,8 @@ export class FileJournal implements Journal {
 
   async #commit(batch: Batch): Promise<void> {
     const bytes = Buffer.from(batch.lines.join(''))
-    writeAll(this.#fd, bytes)
+    this.#fill(bytes.length)
+    writeAll(this.#fd, bytes, this.#bytes)
     await sync(this.#fd)
     // Looked at after the flush: a successor creates its epoch before it measures what counts of this one, so where
     // there is none yet, it will find these lines.
@@ -242,6 +260,20 @@ export class FileJournal implements Journal {
     this.#bytes += bytes.length
     this.#seq = batch.entries.at(-1)?.seq ?? this.#seq
     if (this.#bytes > this.#options.segmentBytes) await this.#roll()
+  }
+
+  #fill(need: number): void {
+    const end = this.#bytes + need
+    if (end <= this.#filled || this.#bytes < fillFrom) return
+    const length = Math.min(this.#bytes, fillMost)
+    writeAll(this.#fd, newlines.subarray(0, length), end)
+    this.#filled = end + length
+  }
+
+  /** Cuts off what the file was filled with and not used. Not in a file that a successor may have measured. */
+  #trim(): void {
+    if (this.#filled > this.#bytes && !this.#failure) ftruncateSync(this.#fd, this.#bytes)
+    this.#filled = 0
   }
 
   async #roll(): Promise<void> {
@@ -256,6 +288,7 @@ export class FileJournal implements Journal {
     const begun = beginEpoch(folder, header)
     if (!begun) throw new FaultError(this.superseded() ?? { code: 'held', message: `epoch ${epoch + 1} exists` })
     this.#segments = [...this.segments]
+    this.#trim()
     await closeFile(this.#fd)
     this.#header = header
     this.#fd = begun.fd

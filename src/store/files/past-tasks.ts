@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { decode, idInName, readJson } from '../../protocol/drop.ts'
 import { Task } from '../../protocol/task.ts'
 import type { Store } from '../store.ts'
+import { stamp } from './stamp.ts'
 
 /** What a task's file holds, as far as it is a JSON object at all. */
 export const readObject = (bytes: Uint8Array): Readonly<Record<string, unknown>> | string => {
@@ -13,6 +14,19 @@ export const readObject = (bytes: Uint8Array): Readonly<Record<string, unknown>>
   if (!read.ok) return read.reason
   const { value } = read
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : 'a task is a JSON object'
+}
+
+/** Revisions that files of known tasks stand at (id → revision), where these are older than the records. */
+export const oldRevisions = (store: Store, dir: string): Map<string, number> => {
+  const old = new Map<string, number>()
+  for (const file of readdirSync(dir)) {
+    const id = idInName(file)
+    const rec = id === null ? undefined : store.tasks.get(id)
+    if (id === null || !rec || !stamp(join(dir, file))) continue
+    const found = readObject(readFileSync(join(dir, file)))
+    if (typeof found !== 'string' && typeof found.rev === 'number' && found.rev < rec.rev) old.set(id, found.rev)
+  }
+  return old
 }
 
 /** The tasks at the revisions asked for (id → revision), as far back as the journal is kept. */

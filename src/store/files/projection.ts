@@ -1,8 +1,8 @@
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Lane } from './lane.ts'
-import { type Stamp, sameStamp, stamp, swapFile } from './stamp.ts'
+import { type Page, type WritePages, writePages } from './pages.ts'
+import type { Stamp } from './stamp.ts'
 
 export interface ProjectionOptions {
   readonly dir: string
@@ -15,13 +15,15 @@ export interface ProjectionOptions {
   readonly durable: () => Promise<void>
   /** The file is not as it was written: take in what is new there. False: not to be written now. */
   readonly foreign: (id: string) => Promise<boolean>
+  /** Puts the texts into the files; in this thread unless given. */
+  readonly write?: WritePages | undefined
   readonly onWritten?: (id: string) => void
   /** The disk refused; tried again later. */
   readonly onTrouble: (file: string, error: unknown) => void
 }
 
 /** How long changes are gathered before they are written: a burst on one record is one write. */
-const gatherMs = 15
+const gatherMs = 40
 const retryMs = 1000
 /** Files written before others have their turn. */
 const batchSize = 64
@@ -69,46 +71,36 @@ export class Projection {
 
   async #write(): Promise<void> {
     const { lane } = this.#options
-    await lane.wait(gatherMs)
     while (this.#dirty.size > 0 && !lane.isOver) {
-      const ids = [...this.#dirty].slice(0, batchSize)
-      for (const id of ids) this.#dirty.delete(id)
-      await lane.act(() => this.#writeAll(ids))
-      await nextTurn()
+      await lane.wait(gatherMs)
+      const ids = [...this.#dirty]
+      for (let at = 0; at < ids.length && !lane.isOver; at += batchSize) {
+        const batch = ids.slice(at, at + batchSize).filter(id => this.#dirty.delete(id))
+        await lane.act(() => this.#writeAll(batch))
+        await nextTurn()
+      }
     }
     this.#writing = undefined
   }
 
   async #writeAll(ids: readonly string[]): Promise<void> {
-    const { dir, file, text, foreign, durable, onWritten, onTrouble } = this.#options
-    const clear: string[] = []
+    const { dir, file, text, foreign, durable, write, onWritten, onTrouble } = this.#options
+    const pages: (Page & { readonly id: string })[] = []
     for (const id of ids) {
-      const path = join(dir, file(id))
-      // A hand may have been faster: what it wrote is looked at before it is written over.
-      const now = stamp(path)
-      if (now && !sameStamp(now, this.#written.get(id)) && !(await foreign(id))) continue
-      clear.push(id)
+      const shown = text(id)
+      if (shown !== null) pages.push({ id, path: join(dir, file(id)), text: shown, known: this.#written.get(id) })
     }
-    // What the look at the foreign state asked for is written now.
-    for (const id of clear) this.#dirty.delete(id)
-    const texts = clear.map(id => [id, text(id)] as const)
     await durable()
-    for (const [id, shown] of texts) {
-      if (shown === null) continue
-      const path = join(dir, file(id))
-      const now = stamp(path)
-      if (now && !sameStamp(now, this.#written.get(id))) {
-        this.#dirty.add(id)
-        continue
-      }
-      try {
-        this.#written.set(id, write(dir, path, shown))
-      } catch (error) {
-        onTrouble(file(id), error)
+    const results = await (write ?? writePages)(pages.map(({ path, text, known }) => ({ path, text, known })))
+    for (const [at, { id }] of pages.entries()) {
+      const result = results[at]
+      if (result?.kind === 'written') {
+        this.#written.set(id, result.stamp)
+        onWritten?.(id)
+      } else if (result?.kind === 'refused') {
+        onTrouble(file(id), Object.assign(new Error(result.message), { code: result.code }))
         this.#retry(id)
-        continue
-      }
-      onWritten?.(id)
+      } else if (await foreign(id)) this.#dirty.add(id)
     }
   }
 
@@ -117,16 +109,5 @@ export class Projection {
     void lane.wait(retryMs).then(() => {
       if (!lane.isOver) this.touch(id)
     })
-  }
-}
-
-const write = (dir: string, path: string, text: string): Stamp => {
-  try {
-    return swapFile(path, text)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    // The folder was removed meanwhile.
-    mkdirSync(dir, { recursive: true, mode: 0o700 })
-    return swapFile(path, text)
   }
 }

@@ -5,7 +5,7 @@ import { errnoOf, type Line, splitLines } from '../../lib/files.ts'
 import { FaultError, fail, ok, type Result } from '../../lib/result.ts'
 import { JournalEntry } from '../../protocol/event.ts'
 import { State } from '../state.ts'
-import { epochPath, type Header, listJournal, readHeader } from './epochs.ts'
+import { beginsFlush, epochPath, type Header, listJournal, readHeader } from './epochs.ts'
 import { readSnapshot, type Snapshot } from './snapshot.ts'
 
 /** What counts of one epoch file. */
@@ -32,6 +32,8 @@ export interface Replay {
   /** The newest epoch; null where nothing was ever written. */
   readonly head: Header | null
   readonly cut: Cut | null
+  /** What lay behind that in the newest file when it was read: a tail that is cut, and what the file was filled with. */
+  readonly rest: Buffer
   /** What was wrong without doing harm. */
   readonly warnings: readonly string[]
   /** Time of the last entry. */
@@ -42,6 +44,7 @@ export interface Replay {
   readonly replayed: { readonly epochs: number; readonly bytes: number }
 }
 
+const flushMark = Buffer.from(beginsFlush)
 const restore = 'restore the file from a backup'
 
 const parseEntry = (line: Line): JournalEntry | Error => {
@@ -109,7 +112,7 @@ const findSnapshot = (
 const readSegment = (
   path: string,
   limit: number | null,
-): Result<{ entries: JournalEntry[]; bytes: number; torn: number }> => {
+): Result<{ entries: JournalEntry[]; bytes: number; torn: number; rest: Buffer }> => {
   let content: Buffer
   try {
     content = readFileSync(path)
@@ -117,7 +120,7 @@ const readSegment = (
     if (errnoOf(error) === 'ENOENT') return fail('invalid', `${path} is missing`, restore, error)
     throw error
   }
-  const counts = limit === null ? content : content.subarray(0, limit)
+  const counts = content.subarray(0, limit ?? usedLength(content))
   const { lines, end } = splitLines(counts)
   if (limit !== null && end !== limit)
     return fail('invalid', `${path} has ${end} sound bytes, and ${limit} were acknowledged`, restore)
@@ -130,11 +133,34 @@ const readSegment = (
       continue
     }
     // Only the last lines of the newest file can have been under way when the holder died.
-    if (limit !== null || lines.slice(index + 1).some(later => !(parseEntry(later) instanceof Error)))
+    if (limit !== null || !isUnderWay(lines.slice(index)))
       return fail('invalid', `${path}:${index + 1} (byte ${line.offset}) is damaged: ${reason(entry)}`, restore, entry)
-    return ok({ entries, bytes: line.offset, torn: content.length - line.offset })
+    return ok({
+      entries,
+      bytes: line.offset,
+      torn: counts.length - line.offset,
+      rest: Buffer.from(content.subarray(line.offset)),
+    })
   }
-  return ok({ entries, bytes: end, torn: limit === null ? content.length - end : 0 })
+  return ok({ entries, bytes: end, torn: counts.length - end, rest: Buffer.from(content.subarray(end)) })
+}
+
+/** The length without the newlines that the file was filled with ahead of its entries. */
+const usedLength = (content: Buffer): number => {
+  let end = content.length
+  while (end > 0 && content[end - 1] === 0x0a) end--
+  return Math.min(end + 1, content.length)
+}
+
+/**
+ * Are these lines, the first of them damaged, of a flush that never came to its end? So when nothing sound follows; and
+ * when what follows is of the same flush, of which a power cut left pieces with nothing between them.
+ */
+const isUnderWay = (lines: readonly Line[]): boolean => {
+  const sound = lines.slice(1).filter(line => !(parseEntry(line) instanceof Error))
+  if (sound.length === 0) return true
+  const hasGap = lines.some(({ bytes }) => bytes.length === 0 || bytes.includes(0))
+  return hasGap && !sound.some(({ bytes }) => bytes.subarray(-beginsFlush.length).equals(flushMark))
 }
 
 /**
@@ -168,6 +194,7 @@ export const replay = (folder: string, clock: Clock, below = Number.POSITIVE_INF
 
   const segments: Segment[] = []
   let cut: Cut | null = null
+  let rest: Buffer = Buffer.alloc(0)
   let last: JournalEntry | null = null
   let lastSegment = 0
   let seq: number | null = null
@@ -198,6 +225,7 @@ export const replay = (folder: string, clock: Clock, below = Number.POSITIVE_INF
     last = read.value.entries.at(-1) ?? last
     lastSegment = read.value.entries.length
     if (read.value.torn > 0) cut = { file: path, offset: bytes, bytes: read.value.torn }
+    if (limit === null) rest = read.value.rest
     segments.push({ epoch: header.epoch, path, seq: header.seq, bytes })
     replayed.epochs++
     replayed.bytes += bytes
@@ -209,6 +237,7 @@ export const replay = (folder: string, clock: Clock, below = Number.POSITIVE_INF
     segments,
     head: chain[0] ?? null,
     cut,
+    rest,
     warnings,
     lastAt: last?.at ?? snapshot.value?.at ?? null,
     ended: lastSegment > 0 && last?.event === 'holder.stopped',

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../lib/clock.ts'
@@ -10,7 +10,8 @@ import { compareTask, type HandEdit, isStale, renderTask, taskFile } from '../..
 import type { Store } from '../store.ts'
 import { Calm, calmMs, Drops, type DropsOptions } from './drops.ts'
 import { Lane } from './lane.ts'
-import { importTasks, readObject, tasksAt } from './past-tasks.ts'
+import type { WritePages } from './pages.ts'
+import { importTasks, oldRevisions, readObject, tasksAt } from './past-tasks.ts'
 import { type Problem, Troubles } from './problem.ts'
 import { Projection } from './projection.ts'
 import { PutBacks } from './put-backs.ts'
@@ -35,10 +36,16 @@ export interface TasksFolderOptions {
   readonly limits: Pick<Limits, 'archiveAfter'>
   readonly clock: Clock
   readonly sweepMs?: number
+  /** Puts texts into files; in this thread unless given. */
+  readonly write?: WritePages | undefined
 }
 
 const label = '.tasks'
+/** Numbers in names count as numbers, so that ids follow the order that a person sees. */
+const byName = new Intl.Collator('en', { numeric: true }).compare
 const fileOf = (id: string): string => `task_${id}.json`
+/** How long tasks that are to be archived are gathered. */
+const archiveMs = 200
 /** Earlier contents of a task's file that an editor may still have open. */
 const kept = 4
 
@@ -66,7 +73,7 @@ export class TasksFolder {
   /** Tasks that came back from their files, which thus hold nothing new. */
   #imported = new Set<string>()
   #isStarting = true
-  #isArchiving = false
+  #archiving: Promise<void> | undefined
   #watch: Watch | undefined
   #unwatch: (() => void) | undefined
 
@@ -96,6 +103,7 @@ export class TasksFolder {
       text: id => this.#text(id),
       durable: () => options.store.flushed(),
       foreign: id => this.#inspect(id),
+      write: options.write,
       onWritten: id => this.#wrote(id),
       onTrouble: (file, error) => this.#troubles.tell(`${label}/${file}`, error),
     })
@@ -115,7 +123,7 @@ export class TasksFolder {
       this.#archive.follow(value)
       this.touch(id)
     })
-    this.#past = await tasksAt(store, this.#oldRevisions())
+    this.#past = await tasksAt(store, oldRevisions(store, this.#dir))
     this.#lane.look(null)
     await this.#lane.settledNow()
     this.#isStarting = false
@@ -161,6 +169,7 @@ export class TasksFolder {
     this.#lane.look(null)
     await this.#lane.settled()
     await this.#projection.settled()
+    await this.#archiving
     await this.#lane.settled()
     await this.#options.store.flushed()
   }
@@ -171,6 +180,7 @@ export class TasksFolder {
     this.#unwatch?.()
     await this.#projection.settled()
     await this.#lane.close()
+    await this.#archiving
   }
 
   #hint(file: string | null): void {
@@ -195,8 +205,7 @@ export class TasksFolder {
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
     const names = new Set(readdirSync(this.#dir))
     const drops: string[] = []
-    // Numbers in names count as numbers, so that ids follow the order that a person sees.
-    for (const name of [...names].sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))) {
+    for (const name of names) {
       if (dropKind(name) === null) continue
       const id = this.#idOf(name)
       if (id === null) drops.push(name)
@@ -205,6 +214,7 @@ export class TasksFolder {
         await this.#inspect(id)
       }
     }
+    drops.sort(byName)
     const missing = [...this.#options.store.tasks.list()]
       .map(([id]) => id)
       .filter(id => !this.#archive.has(id) && !names.has(fileOf(id)))
@@ -365,35 +375,26 @@ export class TasksFolder {
     this.#shown.set(id, [...before.slice(1 - kept), shown])
   }
 
+  /** Tasks that end one after the other are archived together. */
   #archiveSoon(): void {
-    if (this.#isArchiving || !this.#archive.isDue) return
-    this.#isArchiving = true
-    void this.#lane.act(async () => {
-      this.#isArchiving = false
-      // Not before a task's last state stands in its file; an edit nobody has looked at yet comes first.
-      const moved = this.#archive.moveOldest(id => {
-        const at = stamp(join(this.#dir, fileOf(id)))
-        return at !== undefined && !this.#projection.isDirty(id) && sameStamp(at, this.#projection.known(id))
-      })
-      if (moved.length === 0) return
-      for (const id of moved) {
-        this.#projection.forget(id)
-        this.#shown.delete(id)
-      }
-      await this.#options.store.note({ event: 'task.archived', by: 'supervisor', info: { tasks: moved } }).durable
+    if (!this.#archive.isDue || this.#lane.isOver) return
+    this.#archiving ??= this.#lane.wait(archiveMs).then(() => {
+      this.#archiving = undefined
+      return this.#lane.act(() => this.#archiveNow())
     })
   }
 
-  /** Revisions that files of known tasks stand at, where these are older than the records. */
-  #oldRevisions(): Map<string, number> {
-    const old = new Map<string, number>()
-    for (const file of readdirSync(this.#dir)) {
-      const id = idInName(file)
-      const rec = id === null ? undefined : this.#options.store.tasks.get(id)
-      if (id === null || !rec || !stamp(join(this.#dir, file))) continue
-      const found = readObject(readFileSync(join(this.#dir, file)))
-      if (typeof found !== 'string' && typeof found.rev === 'number' && found.rev < rec.rev) old.set(id, found.rev)
+  async #archiveNow(): Promise<void> {
+    // Not before a task's last state stands in its file; an edit nobody has looked at yet comes first.
+    const moved = this.#archive.moveOldest(id => {
+      const at = stamp(join(this.#dir, fileOf(id)))
+      return at !== undefined && !this.#projection.isDirty(id) && sameStamp(at, this.#projection.known(id))
+    })
+    if (moved.length === 0) return
+    for (const id of moved) {
+      this.#projection.forget(id)
+      this.#shown.delete(id)
     }
-    return old
+    await this.#options.store.note({ event: 'task.archived', by: 'supervisor', info: { tasks: moved } }).durable
   }
 }

@@ -1,0 +1,77 @@
+// The thread entry of teammates that think nothing: what it is given it completes at once, what mail it is hinted at it
+// takes in. Measures, on a channel of its own beside the daemon, when things reached it.
+import { BroadcastChannel, parentPort, workerData } from 'node:worker_threads'
+
+const { name } = workerData
+const channel = new BroadcastChannel('bench')
+const now = () => Number(process.hrtime.bigint()) / 1e6
+const post = message => parentPort.postMessage(message)
+const idle = () => post({ t: 'state', state: 'idle', waiting: null })
+
+const waiting = new Map()
+let asked = 0
+const ask = (method, params, then) => {
+  waiting.set(++asked, then)
+  post({ t: 'req', id: asked, method, params })
+}
+
+// A hint that comes while a page is under way asks for one more.
+let read = 0
+let reading = false
+let due = false
+const readMail = () => {
+  due = true
+  if (reading) return
+  due = false
+  reading = true
+  ask('inbox.read', { name, after: read }, ({ items, last }) => {
+    const at = now()
+    channel.postMessage({ name, mail: items.map(({ stored }) => stored.message.content), at })
+    read = last
+    ask('inbox.ack', { name, upTo: last }, () => {
+      reading = false
+      if (due) readMail()
+    })
+  })
+}
+
+const acts = {
+  assign({ task }) {
+    const timed = task.description === 'timed'
+    if (timed) channel.postMessage({ name, task: task.id, at: now() })
+    ask('task.complete', { summary: 'nothing to do' }, () => {
+      if (timed) channel.postMessage({ name, completed: task.id, at: now() })
+    })
+    idle()
+  },
+  res({ id, ok, value, fault }) {
+    const then = waiting.get(id)
+    waiting.delete(id)
+    if (!ok) throw new Error(`${name} was refused: ${fault.message}`)
+    then(value)
+  },
+  mail: readMail,
+  unassign() {},
+  stop({ reason }) {
+    clearInterval(beating)
+    channel.close()
+    post({ t: 'bye', reason })
+    parentPort.close()
+  },
+}
+parentPort.on('message', message => acts[message.t](message))
+
+let beats = 0
+const beat = () => post({ t: 'beat', progress: beats++ })
+const beating = setInterval(beat, 2_000)
+beat()
+
+// Sends what it is told to: each message says when it was sent.
+channel.onmessage = async ({ data: { from, to, count, gap } }) => {
+  if (from !== name) return
+  for (let i = 0; i < count; i++) {
+    ask('message.send', { to, content: `${i} ${now()}` }, () => {})
+    if (gap > 0) await new Promise(resolve => setTimeout(resolve, gap * (0.5 + Math.random())))
+  }
+}
+post({ t: 'ready' })

@@ -1,0 +1,45 @@
+import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { type Stamp, sameStamp, stamp, swapFile } from './stamp.ts'
+
+/** A file as it is to be: `known` is the state of it that may be written over (undefined: none was ever seen). */
+export interface Page {
+  readonly path: string
+  readonly text: string
+  readonly known: Stamp | undefined
+}
+
+/** `foreign`: there is a state of the file that nobody looked at, and it was left as it is. */
+export type Written =
+  | { readonly kind: 'written'; readonly stamp: Stamp }
+  | { readonly kind: 'foreign' }
+  | { readonly kind: 'refused'; readonly code: string | undefined; readonly message: string }
+
+/** Writes pages one after the other, and answers for each in their order. Never rejects for what the disk refuses. */
+export type WritePages = (pages: readonly Page[]) => readonly Written[] | Promise<readonly Written[]>
+
+/** Writes in the thread that calls it. A folder that is missing is made. */
+export const writePages = (pages: readonly Page[]): Written[] => pages.map(page => writePage(page))
+
+const writePage = ({ path, text, known }: Page): Written => {
+  try {
+    // A hand may have been faster: what it wrote is looked at before it is written over.
+    const now = stamp(path)
+    if (now && !sameStamp(now, known)) return { kind: 'foreign' }
+    return { kind: 'written', stamp: write(path, text) }
+  } catch (error) {
+    if (!(error instanceof Error)) throw error
+    return { kind: 'refused', code: (error as NodeJS.ErrnoException).code, message: error.message }
+  }
+}
+
+const write = (path: string, text: string): Stamp => {
+  try {
+    return swapFile(path, text)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    // The folder was removed meanwhile.
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    return swapFile(path, text)
+  }
+}
