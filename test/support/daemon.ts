@@ -104,7 +104,7 @@ export const journalOf = (root: string): { event: string; by: string; info?: Rec
   return readdirSync(folder)
     .filter(name => /^\d{8}\.jsonl$/.test(name))
     .sort()
-    .flatMap(name => readFileSync(join(folder, name), 'utf8').split('\n').slice(1, -1))
+    .flatMap(name => readFileSync(join(folder, name), 'utf8').split('\n').slice(1, -1).filter(Boolean))
     .map(line => JSON.parse(line))
     .filter(entry => typeof entry.event === 'string')
 }

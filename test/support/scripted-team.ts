@@ -151,6 +151,6 @@ export const journal = async (root: string): Promise<Entry[]> => {
   return readdirSync(folder)
     .filter(file => /^\d+\.jsonl$/.test(file))
     .sort()
-    .flatMap(file => readFileSync(join(folder, file), 'utf8').split('\n').slice(1, -1))
+    .flatMap(file => readFileSync(join(folder, file), 'utf8').split('\n').slice(1, -1).filter(Boolean))
     .map(line => JSON.parse(line) as Entry)
 }
