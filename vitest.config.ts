@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
 // unit: pure and in one process. contract: one suite a port, every backend. process: threads, processes, real git.
@@ -8,6 +9,8 @@ const project = (name: string, extra: object = {}) => ({
 
 export default defineConfig({
   test: {
+    // Most of the time goes to processes that start and wait: one more worker than a small machine has cores.
+    maxWorkers: Math.max(3, availableParallelism()),
     projects: [
       {
         test: { name: 'unit', include: ['test/unit/**/*.test.ts', 'test/architecture.test.ts'], testTimeout: 30_000 },
