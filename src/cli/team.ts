@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { clock } from '../lib/clock.ts'
 import { findRoot } from '../store/find-root.ts'
 import { connectDaemon } from './connect-daemon.ts'
