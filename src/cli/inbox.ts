@@ -2,7 +2,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import type { InboxItem } from '../protocol/rpc.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
 import { renderMail } from './render/mail.ts'
-import { plural } from './render/text.ts'
+import { oneLine, plural, when } from './render/text.ts'
 import { type Team, withTeam } from './with-team.ts'
 
 /** `team inbox [name]`. */
@@ -41,6 +41,7 @@ interface Inbox extends Globals {
 const act = async (cli: Cli, args: Inbox): Promise<Result<number>> => {
   if (args.ack && args.name !== 'user' && args.name !== 'human')
     return fail('usage', `--ack marks your own inbox; that of ${args.name} is marked by ${args.name} alone`)
+  if (!Number.isInteger(args.n) || args.n < 0) return fail('usage', '-n takes a whole number, or 0 for all')
   if (args.json && args.follow) return fail('usage', '--follow has no --json; use team logs --follow --json')
   const need = args.follow ? 'daemon' : args.ack ? 'change' : 'read'
   return withTeam(cli, args, need, async team => {
@@ -59,7 +60,7 @@ const act = async (cli: Cli, args: Inbox): Promise<Result<number>> => {
       cli.out.say(
         last === 0
           ? `the inbox of ${args.name} is empty`
-          : `nothing unread; ${plural(last, 'message')} so far (--n 0 shows all)`,
+          : `nothing unread; ${plural(last, 'message')} so far (-n 0 shows all)`,
       )
     else print(items.value)
     if (args.ack) {
@@ -120,7 +121,7 @@ const dead = async (cli: Cli, team: Team, json: boolean): Promise<Result<number>
   else
     for (const letter of letters)
       cli.out.say(
-        `${letter.at} ${letter.file}:${letter.offset} ${letter.reason}\n    ${JSON.stringify(letter.line.slice(0, 200))}`,
+        `${when(letter.at, cli.clock.wall())} ${letter.file}:${letter.offset} ${oneLine(letter.reason, 200)}\n    ${oneLine(letter.line, 200)}`,
       )
   return ok(0)
 }

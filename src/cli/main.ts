@@ -1,9 +1,10 @@
 import yargs from 'yargs'
 import { clock } from '../lib/clock.ts'
 import { asFault, exitCode, fail } from '../lib/result.ts'
+import { nearest } from '../lib/text.ts'
 import { type Cli, type Commands, tell } from './cli.ts'
 import { processOut } from './out.ts'
-import { paint } from './render/text.ts'
+import { oneLine, paint } from './render/text.ts'
 import { version } from './version.ts'
 
 /**
@@ -29,6 +30,8 @@ export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist:
   }
   const verbose = argv.includes('--verbose')
   try {
+    const [first] = argv
+    if (first !== undefined && !first.startsWith('-') && !isCommand(first)) throw new WrongUse(unknownCommand(first))
     if (cli.rest.length > 0 && !takesRest.has(argv.find(arg => !arg.startsWith('-')) ?? ''))
       throw new WrongUse(`nothing may follow -- here: ${cli.rest.join(' ')}`)
     await (await commands(cli, argv)).parseAsync([...argv])
@@ -36,7 +39,7 @@ export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist:
     const error = thrown instanceof Error ? thrown : new Error(String(thrown))
     const fault =
       error instanceof WrongUse || error.name === 'YError'
-        ? fail('usage', usage(error.message), help(argv)).fault
+        ? fail('usage', usage(error.message, argv), help(argv, error.message)).fault
         : asFault(error)
     tell(cli, fault.code === 'internal' ? { ...fault, hint: 'This is a bug; --verbose shows where.' } : fault, verbose)
     process.exitCode = exitCode(fault.code)
@@ -75,6 +78,14 @@ const family: Readonly<Record<string, keyof typeof families>> = {
   land: 'merge',
 }
 
+const names = new Set([...Object.keys(families), ...Object.keys(family)].filter(name => name !== 'merge'))
+const isCommand = (word: string): boolean => names.has(word)
+
+const unknownCommand = (word: string): string => {
+  const near = nearest(word, names) ?? [...names].find(name => name.startsWith(word))
+  return `unknown command: ${oneLine(word)}${near === undefined ? '' : `; did you mean ${near}?`}`
+}
+
 /** Commands whose text may stand after `--`, or be `-`. */
 const takesRest = new Set(['send', 'answer'])
 
@@ -89,6 +100,9 @@ const split = (all: readonly string[]): { argv: readonly string[]; rest: readonl
   if (dash < 0 || !takesRest.has(all.find(arg => !arg.startsWith('-')) ?? '')) return { argv: all, rest: [] }
   return { argv: all.toSpliced(dash, 1), rest: ['-'] }
 }
+
+/** Commands with a text for people, which the shell splits where it is not quoted. */
+const takesText = new Set(['send', 'answer', 'task'])
 
 /** Options that may stand in any number: everything else given twice is a slip. */
 const many = new Set(['after', 'needs', 'skill', 'tag', 'path', 'id', 'names'])
@@ -127,7 +141,7 @@ const commands = async (cli: Cli, argv: readonly string[]): Promise<Commands> =>
     .epilogue(
       'Exit codes: 0 done, 1 it failed, 2 wrong use, 3 no team root or bad config, 4 nobody by that name or id, 5 refused, 6 no daemon',
     )
-  const word = argv.find(arg => !arg.startsWith('-') && (Object.hasOwn(families, arg) || Object.hasOwn(family, arg)))
+  const word = argv.find(arg => !arg.startsWith('-') && isCommand(arg))
   const meant = word === undefined ? undefined : (family[word] ?? (word as keyof typeof families))
   // `--root up status` names two; all are loaded then, as for help and for a name that nobody has.
   const sure = meant !== undefined && argv[0] === word
@@ -135,17 +149,30 @@ const commands = async (cli: Cli, argv: readonly string[]): Promise<Commands> =>
   return y
 }
 
-/** What yargs says, in our manner: one line, small first letter. */
-const usage = (message: string): string =>
+/** What yargs says, in our manner: one line, small first letter, and the word it is about. */
+const usage = (message: string, argv: readonly string[]): string =>
   message
     .replace(/\s+/g, ' ')
     .replace(/^Not enough non-option arguments: .*$/, 'an argument is missing')
+    .replace(
+      /^Did you mean /,
+      `unknown command: ${argv
+        .filter(arg => !arg.startsWith('-'))
+        .slice(0, 2)
+        .join(' ')}; did you mean `,
+    )
+    .replace(/^Invalid values: Argument: (\S+), Given: (.*), Choices: (.*)$/, '--$1 takes one of $3, not $2')
     .replace(/^[A-Z](?=[a-z])/, c => c.toLowerCase())
 
-/** The help that tells how the command meant is used. */
-const help = (argv: readonly string[]): string => {
-  const words = argv.filter(arg => /^[a-z]+$/.test(arg)).slice(0, argv[0] === 'task' ? 2 : 1)
-  const known = words[0] !== undefined && (Object.hasOwn(families, words[0]) || Object.hasOwn(family, words[0]))
+/** The help that tells how the command meant is used; of a text in several words, what is wrong with it. */
+const help = (argv: readonly string[], message: string): string => {
+  const stray = /^Unknown argument: (.*)$/.exec(message)?.[1]
+  if (stray !== undefined && argv.includes(stray) && takesText.has(argv[0] ?? ''))
+    return 'Put a text of several words in quotes.'
+  const words = argv
+    .filter(arg => /^[a-z]+$/.test(arg))
+    .slice(0, argv[0] === 'task' && !message.startsWith('Did you mean') ? 2 : 1)
+  const known = words[0] !== undefined && isCommand(words[0])
   return `See team ${known ? `${words.join(' ')} ` : ''}--help.`
 }
 

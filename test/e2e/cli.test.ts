@@ -1,8 +1,9 @@
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { InboxItem, Status, TaskShown } from '../../src/protocol/rpc.ts'
-import { statusOf, team, teamOk, teamRoot, tempFolder } from '../support/cli.ts'
+import { command, statusOf, team, teamOk, teamRoot, tempFolder } from '../support/cli.ts'
 
 const inboxOf = async (root: string, name: string, ...more: string[]) =>
   JSON.parse(await teamOk(['inbox', name, '--json', '--n', '0', '--root', root, ...more])) as {
@@ -14,8 +15,12 @@ const contents = (items: readonly InboxItem[]) => items.map(item => item.stored.
 
 describe('exit codes', () => {
   test.each([
-    [['frobnicate'], 'unknown argument: frobnicate'],
-    [['stat'], 'did you mean status?'],
+    [['frobnicate'], 'unknown command: frobnicate'],
+    [['stat'], 'unknown command: stat; did you mean status?'],
+    [['task', 'lst'], 'unknown command: task lst; did you mean list?'],
+    [['send', 'a', 'b', 'c'], 'Put a text of several words in quotes.'],
+    [['send', 'a', 'b', '--type', 'x'], '--type takes one of "info", "question", "reply", "task", not "x"'],
+    [['inbox', '-n', 'x'], '-n takes a whole number'],
     [[], 'say what to do'],
     [['send', 'a', 'b', '--typ', 'x'], 'unknown argument: typ'],
     [['task', 'show'], 'an argument is missing'],
@@ -55,6 +60,10 @@ describe('exit codes', () => {
     expect(await code('down')).toBe(6)
     expect(await code('restart', 'alice')).toBe(6)
     expect(await code('logs', '-f')).toBe(6)
+  })
+
+  test('the built file is a program by itself, as an installed package links it', () => {
+    expect(execFileSync(command, ['--version'], { encoding: 'utf8' }).trim()).toMatch(/^\d+\.\d+\.\d+/)
   })
 
   test('help costs nothing and names every command with examples', async () => {
