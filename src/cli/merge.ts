@@ -31,7 +31,7 @@ const diff = (cli: Cli, args: Globals & { id: string; stat: boolean; json: boole
     if (args.json) cli.out.json(got.value)
     else {
       cli.out.say(cli.paint.bold(oneLine(title, 200)))
-      if (stat !== '') cli.out.say(harmless(stat))
+      cli.out.say(stat === '' ? 'nothing is changed on its branch' : harmless(stat))
       if (!args.stat && patch !== '') cli.out.say(`\n${coloured(harmless(patch), cli.paint)}`)
     }
     return ok(0)

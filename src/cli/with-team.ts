@@ -6,6 +6,7 @@ import type { Client } from '../store/rpc/client.ts'
 import { holdForAMoment, type Offline, readOnly } from '../supervisor/offline.ts'
 import type { Cli, Globals } from './cli.ts'
 import { connectDaemon } from './connect-daemon.ts'
+import { when } from './render/text.ts'
 import { version } from './version.ts'
 
 /** A team root being asked: its daemon where one runs, else its files. */
@@ -53,7 +54,8 @@ export const withTeam = async (
   const options = { root, workspace, mode, config, members, version, clock: cli.clock, env: cli.env }
   const opened = need === 'read' || need === 'status' ? await readOnly(options) : await holdForAMoment(options)
   if (!opened.ok) return opened
-  if (need === 'read' && opened.value.asOf !== null) cli.out.note(`no daemon is running; as of ${opened.value.asOf}`)
+  if (need === 'read' && opened.value.asOf !== null)
+    cli.out.note(`no daemon is running; as of ${when(opened.value.asOf, cli.clock.wall())}`)
   try {
     return await act(offline(cli, root, opened.value))
   } finally {

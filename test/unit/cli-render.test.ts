@@ -6,7 +6,7 @@ import { renderGraph } from '../../src/cli/render/graph.ts'
 import { renderMail } from '../../src/cli/render/mail.ts'
 import { renderStatus } from '../../src/cli/render/status.ts'
 import { renderTask } from '../../src/cli/render/task.ts'
-import { harmless, oneLine, paint, span, table, width } from '../../src/cli/render/text.ts'
+import { harmless, oneLine, paint, span, table, when, width } from '../../src/cli/render/text.ts'
 import type { JournalEntry } from '../../src/protocol/event.ts'
 import type { Status, TaskShown, TeammateStatus } from '../../src/protocol/rpc.ts'
 import { Task } from '../../src/protocol/task.ts'
@@ -114,7 +114,7 @@ describe('renderStatus', () => {
       now,
       plain,
     )
-    expect(text).toContain(`not running; as of ${at}. Start it with team up.`)
+    expect(text).toContain(`not running; as of ${when(at, now)}. Start it with team up.`)
     expect(text).toContain('authority is not defended on this machine; no bwrap')
   })
 
@@ -219,6 +219,21 @@ describe('renderEvent', () => {
         append: ['x', 1, { message: { content: 'hi' } }],
       }),
     ).toContain('alice → bob: hi')
+  })
+
+  test('a line of an inbox is told with the sender that it claims; what was refused is not told as the deed of its writer', () => {
+    expect(
+      said({
+        event: 'message.stored',
+        by: 'bob',
+        info: { inbox: 'bob', origin: 'file' },
+        append: ['x', 1, { origin: 'file', message: { from: 'human', content: 'hi' } }],
+      }),
+    ).toContain('"human" (by file) → bob: hi')
+    expect(said({ event: 'drop.refused', by: 'human', info: { file: 'a.md', reason: 'x' } })).toContain(
+      'supervisor refused a.md: x',
+    )
+    expect(said({ event: 'verify.ended', info: { task: '3', ok: true } })).toContain('verify of task 3 passed')
   })
 
   test('small steps are shown only when all is asked for, and an event without words of its own in the raw', () => {

@@ -45,9 +45,10 @@ const requestName = (entry: JournalEntry, info: Info): string => {
   return `${text(info.request ?? entry.put?.[1])}${typeof title === 'string' ? ` "${title}"` : ''}`
 }
 const error = (entry: JournalEntry): string => because(record(entry).error)
-const message = (entry: JournalEntry): string => {
-  const stored = entry.append?.[2] as { message?: { content?: unknown } } | undefined
-  return text(stored?.message?.content)
+/** The message that this entry stored, as far as a screen needs it. */
+const mail = (entry: JournalEntry): { from?: unknown; content?: unknown; origin?: unknown } => {
+  const stored = entry.append?.[2] as { message?: { from?: unknown; content?: unknown }; origin?: unknown } | undefined
+  return { ...stored?.message, origin: stored?.origin }
 }
 const task =
   (verb: string, more: (entry: JournalEntry) => string = () => ''): Say =>
@@ -75,7 +76,7 @@ const words: Partial<Record<EventType, Say>> = {
   'task.stuck': (info, entry) => `${taskName(entry, info)} cannot go on${because(info.by ?? info.reason)}`,
   'drop.refused': info => `refused ${text(info.file)}${because(info.reason ?? info.text)}`,
   'edit.refused': info => `put back an edit of ${text(info.file ?? info.task)}${because(info.reason ?? info.text)}`,
-  'message.stored': (info, entry) => `→ ${text(info.to ?? info.inbox)}: ${message(entry)}`,
+  'message.stored': (info, entry) => `→ ${text(info.to ?? info.inbox)}: ${text(mail(entry).content)}`,
   'message.dead': info => `could not deliver a line of ${text(info.file)}${because(info.reason)}`,
   'request.opened': (info, entry) =>
     `asks ${text(info.to) || text(record(entry).to)} for a decision: ${requestName(entry, info)} (${text(info.type) || text(record(entry).type)})`,
@@ -99,7 +100,7 @@ const words: Partial<Record<EventType, Say>> = {
   'work.rescued': info => `kept uncommitted work of ${text(info.name)}${because([info.refs].flat().join(', '))}`,
   'verify.started': info => `verifies task ${text(info.task)}`,
   'verify.ended': info =>
-    `verify of task ${text(info.task)} ${info.ok === false || info.passed === false ? 'failed' : 'ended'}${because(info.reason)}`,
+    `verify of task ${text(info.task)} ${info.ok === true ? 'passed' : info.ok === false ? 'failed' : 'ended'}${because(info.reason)}`,
   'trunk.moved': info =>
     `moved the trunk${info.task === undefined ? '' : ` by task ${text(info.task)}`} to ${hash(info.to ?? info.commit)}`,
   'base.moved': info => `took the moved base into the trunk (${text(info.how)}, ${hash(info.to)})`,
@@ -116,8 +117,11 @@ const words: Partial<Record<EventType, Say>> = {
 const isEcho = (event: EventType, info: Info): boolean =>
   event === 'message.stored' && (info.type === 'request' || info.type === 'decision')
 
-/** Of these the one who matters is named in the entry, not the one who wrote it down. */
+/** Of these the one who matters is named in the entry, not the one who wrote it down, or whose file it was. */
 const subject = (entry: JournalEntry): string => {
+  if (entry.event === 'drop.refused' || entry.event === 'edit.refused') return 'supervisor'
+  const { from, origin } = mail(entry)
+  if (entry.event === 'message.stored' && origin === 'file') return `"${oneLine(text(from), 50)}" (by file)`
   const name = entry.event.startsWith('teammate.') ? (entry.info?.name ?? entry.put?.[1]) : undefined
   return text(name) || entry.by
 }

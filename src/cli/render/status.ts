@@ -1,6 +1,6 @@
 import type { Request } from '../../protocol/request.ts'
 import type { Status, TaskShown, TeammateStatus } from '../../protocol/rpc.ts'
-import { count, oneLine, type Paint, plural, span, table } from './text.ts'
+import { count, oneLine, type Paint, plural, span, table, when } from './text.ts'
 
 /** The whole of `team status` as text. Times are told as seen from `now` (wall, ms). */
 export const renderStatus = (status: Status, now: number, c: Paint): string =>
@@ -25,7 +25,7 @@ const head = (status: Status, now: number, c: Paint): string => {
       'daemon',
       holder?.kind === 'daemon'
         ? `running, pid ${holder.pid}, for ${span(now - Date.parse(holder.startedAt))}, version ${holder.version}`
-        : `${c.yellow('not running')}${status.asOf === null ? '' : `; as of ${status.asOf}`}. Start it with team up.`,
+        : `${c.yellow('not running')}${status.asOf === null ? '' : `; as of ${when(status.asOf, now)}`}. Start it with team up.`,
     ],
     ...(trunk
       ? [
