@@ -9,7 +9,11 @@ export const demo = (commands: Commands, cli: Cli): Commands =>
     'A throwaway team on a small real repository; no key, no network, under a minute',
     y =>
       y
-        .option('keep', { type: 'boolean', default: true, describe: 'keep its folder to look at afterwards' })
+        .option('keep', {
+          type: 'boolean',
+          default: true,
+          describe: 'keep its folder to look at; --no-keep removes it when all went well',
+        })
         .option('json', { type: 'boolean', default: false, describe: 'the summary as JSON' }),
     handler(cli, async args => ok(await runDemo({ keep: args.keep, json: args.json }))),
   )

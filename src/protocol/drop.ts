@@ -1,5 +1,6 @@
 import matter from 'gray-matter'
 import { isMap, LineCounter, parseAllDocuments } from 'yaml'
+import type * as z from 'zod'
 import { issueLines, keyPath } from './issues.ts'
 import { jsonFault, place } from './json-place.ts'
 import { runState, TaskDrop } from './task.ts'
@@ -220,10 +221,26 @@ const check = (file: string, value: unknown): Drops => {
     }
     const parsed = TaskDrop.safeParse(fields)
     if (parsed.success) drops.push(parsed.data)
-    else reasons.push(...issueLines(parsed.error.issues, known, under))
+    else
+      reasons.push(
+        ...issueLines(
+          parsed.error.issues.map(issue => (isUntitled(issue, fields) ? untitled(issue, file) : issue)),
+          known,
+          under,
+        ),
+      )
   })
   return reasons.length > 0 ? { ok: false, reasons, torn: false } : { ok: true, drops }
 }
+
+const isUntitled = (issue: z.core.$ZodIssue, fields: Readonly<Record<string, unknown>>): boolean =>
+  issue.path.length === 1 && issue.path[0] === 'title' && (fields.title === undefined || fields.title === null)
+
+/** A missing title is the commonest slip of all, so it is told with where one may stand. */
+const untitled = (issue: z.core.$ZodIssue, file: string): z.core.$ZodIssue => ({
+  ...issue,
+  message: `is missing${dropKind(file) === 'md' ? ': begin with a heading, "# …", or with frontmatter that has a title' : ''}`,
+})
 
 /** Takes out of `fields` what needs no schema: run state, and what is not there yet. Returns what is wrong with it. */
 const unfit = (fields: Record<string, unknown>, under: readonly PropertyKey[]): string[] => {

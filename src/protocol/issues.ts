@@ -35,4 +35,7 @@ const reason = (issue: z.core.$ZodIssue): string => {
 }
 
 const plain = (message: string): string =>
-  message.replace(/^Invalid input: /, '').replace(/^Invalid input$/, 'not valid')
+  message
+    .replace(/^Invalid input: expected (.*), received undefined$/, 'is missing (expected $1)')
+    .replace(/^Invalid input: /, '')
+    .replace(/^Invalid input$/, 'not valid')

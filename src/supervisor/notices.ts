@@ -44,7 +44,7 @@ export class Notices {
     this.tell(
       leadInbox(this.#core),
       `msg_ended_${task.id}_${task.attempts}_${task.status}`,
-      `Task ${task.id} "${task.title}" ${what}: ${(task.error ?? 'no reason given').replace(/\.$/, '')}.${blocked} team task retry ${task.id} tries again.`,
+      `Task ${task.id} "${task.title}" ${what}: ${(task.error ?? 'no reason given').replace(/\.$/, '')}.${blocked}${task.error?.includes(`team task retry ${task.id}`) ? '' : ` team task retry ${task.id} tries again.`}`,
     )
   }
 

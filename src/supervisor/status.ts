@@ -68,7 +68,9 @@ const derivedProblems = (
   const problems: string[] = []
   for (const task of list) {
     if (task.status === 'failed')
-      problems.push(`task ${task.id} "${task.title}" failed: ${firstLine(task.error)} (team task retry ${task.id})`)
+      problems.push(
+        `task ${task.id} "${task.title}" failed: ${withRemedy(firstLine(task.error), `team task retry ${task.id}`)}`,
+      )
     if (task.status === 'pending') {
       const nobody = task.shown === 'ready' ? nobodyFits(core, task) : null
       if (nobody !== null) problems.push(nobody)
@@ -88,7 +90,9 @@ const derivedProblems = (
         problems.push(`${member.name} died ${status.restarts} times: ${firstLine(status.reason)}`)
     }
   if (core.store.deadLetters.last > 0)
-    problems.push(`${core.store.deadLetters.last} lines were no messages: see .messages/dead-letter.jsonl`)
+    problems.push(
+      `${core.store.deadLetters.last} ${core.store.deadLetters.last === 1 ? 'line of an inbox was no message' : 'lines of inboxes were no messages'}: team inbox --dead tells why`,
+    )
   if (probe && probe.kind === 'none')
     problems.push(
       core.config.sandbox === 'required'
@@ -110,5 +114,9 @@ const nobodyFits = (core: Core, task: TaskShown): string | null => {
       : (reasons.find(reason => reason?.startsWith('it needs')) ?? reasons[0] ?? 'nobody is there')
   return `task ${task.id} "${task.title}" can be given to nobody: ${why}`
 }
+
+/** What is wrong and the command that helps, unless the reason names it already. */
+const withRemedy = (reason: string, command: string): string =>
+  reason.includes(command) ? reason : `${reason} (${command})`
 
 const firstLine = (text: string | null): string => (text ?? 'no reason given').split('\n')[0] ?? ''

@@ -62,6 +62,8 @@ describe('JSON drops', () => {
       'blocked_by: unknown key, did you mean "blockedBy"?',
     ])
     expect(reasons('a.json', '{"titel":"a"}').join()).toContain('did you mean "title"?')
+    expect(reasons('a.json', '{}')).toEqual(['title: is missing'])
+    expect(reasons('a.md', 'No heading at all').join()).toMatch(/^title: is missing: begin with a heading/)
   })
 
   test('run state and what is not there yet are refused by name, unless they say nothing', () => {

@@ -188,7 +188,7 @@ describe('foreign lines', () => {
     expect(letters().map(letter => letter.reason)).toEqual([
       expect.stringContaining('not JSON'),
       expect.stringContaining('expected object'),
-      'content: expected string, received undefined',
+      'content: is missing (expected string)',
       'addressed to "bob", but this is the inbox of alice',
     ])
     expect(letters()[1]?.offset).toBe(9)

@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { execa } from 'execa'
 import { bindGit } from '../../git/run.ts'
 import { type Clock, delay, clock as systemClock } from '../../lib/clock.ts'
@@ -75,7 +75,7 @@ export const runDemo = async (options: DemoOptions): Promise<number> => {
     }
     if (!stays) rmSync(dir, { recursive: true, force: true })
     if (options.json) say(JSON.stringify(outcome, null, 2))
-    else for (const line of lines(outcome)) say(line)
+    else for (const line of lines(outcome, spoken(team))) say(line)
     return outcome.ok ? 0 : 1
   } finally {
     process.off('SIGINT', onSignal)
@@ -197,7 +197,14 @@ const scrubbed = (env: Readonly<Record<string, string | undefined>>): Record<str
     }),
   )
 
-const lines = (outcome: Outcome): string[] => {
+/** The command as it can be typed again: by its name where it was called by that, else as it was called. */
+const spoken = (team: readonly string[]): string => {
+  const path = team.at(-1) ?? ''
+  if (basename(path) === 'team') return 'team'
+  return `node ${/^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`}`
+}
+
+const lines = (outcome: Outcome, team: string): string[] => {
   const { tasks, merges, messages, shutdowns, tests, folder } = outcome
   const sentBack = merges.returned.map(each => `${each.task} (${oneLine(each.why, 60)})`).join(', ') || 'none'
   return [
@@ -215,7 +222,8 @@ const lines = (outcome: Outcome): string[] => {
           'Where to look:',
           `  ${join(folder, 'tally')}: the repository; git log --graph shows the merges`,
           `  ${join(folder, 'tally-team')}: the team root; .tasks/ .messages/ .transcripts/ team/<name>/`,
-          `  cd ${join(folder, 'tally')} && team status; team logs; team requests --all`,
+          `  cd ${join(folder, 'tally')} && ${team} status`,
+          '  and in the same way: task list, task graph, logs, requests --all, inbox',
         ]
       : []),
   ]

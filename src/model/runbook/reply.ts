@@ -141,9 +141,8 @@ const epilogue = (calls: readonly Made[]): string => {
 }
 
 const noRunbook = (id: string): string =>
-  'This task has no runbook (no sh block, file= block, or @name:, note:, commit: line), and the embedded executor only carries out ' +
-  'runbooks: a model is needed. Set OPENAI_API_KEY, or "model" in config.json, start the team again, ' +
-  `then: team task retry ${id}`
+  'This task has no runbook (no step to carry out), so a model is needed: set OPENAI_API_KEY, or "model" in config.json, ' +
+  `start the team again, then: team task retry ${id}`
 
 const idle = (talk: Conversation): string => {
   const { length } = talk.mail
