@@ -1,8 +1,9 @@
 // From `team up` until every teammate is idle, and what a teammate costs in memory: the built command, real threads.
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { folder, now, top } from '../lib.mjs'
+import { now, top } from '../lib.mjs'
+import { makeRoot } from '../team.mjs'
 
 const command = join(top, 'dist', 'team.cjs')
 const sizes = [4, 32, 128]
@@ -10,16 +11,7 @@ const sizes = [4, 32, 128]
 const memoryMb = pid => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024
 
 const measure = size => async () => {
-  const root = folder('start')
-  writeFileSync(
-    join(root, 'config.json'),
-    JSON.stringify({
-      mode: 'dir',
-      sandbox: 'off',
-      model: { provider: 'none', name: 'none', baseURL: 'http://127.0.0.1:9/v1' },
-      teammates: [{ name: 't', count: size }],
-    }),
-  )
+  const root = makeRoot('start', size)
   const { NODE_EXTRA_CA_CERTS: _, ...env } = process.env
   const from = now()
   const child = spawn(process.execPath, [command, 'up', '--root', root], {

@@ -10,18 +10,10 @@ import { Tasks } from './tasks.ts'
 import { withdrawStale } from './withdraw.ts'
 
 /** What a holder of either kind works on: the store, and the acts on it. Threads and folders come on top in the daemon. */
-export interface Core {
-  readonly store: Store
-  readonly root: string
-  readonly workspace: string
-  readonly mode: 'git' | 'dir'
-  readonly config: Config
-  readonly members: readonly Member[]
-  readonly clock: Clock
+export interface Core extends CoreOptions {
   readonly tasks: Tasks
   readonly mail: Mail
   readonly requests: Requests
-  readonly hub: Hub | null
 }
 
 export interface CoreOptions {
