@@ -66,7 +66,8 @@ test('kill -9 of a writer at a random moment loses nothing acknowledged and tear
     expect([counter + 1, counter + 2]).toContain(marks.size)
   }
   // The rounds together went through long files, snapshots and deletions.
-  expect(readdirSync(journal).filter(name => name.startsWith('snapshot-'))).toHaveLength(2)
+  // A kill between a new snapshot and the removal of the oldest leaves one more, until the next.
+  expect([2, 3]).toContain(readdirSync(journal).filter(name => name.startsWith('snapshot-')).length)
   expect(epochFiles()).not.toContain('00000001.jsonl')
 })
 
