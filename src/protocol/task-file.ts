@@ -62,6 +62,8 @@ export interface HandEdit {
 export interface Compared {
   /** null when nothing that may be changed was changed. */
   readonly edit: HandEdit | null
+  /** What the text changes and the task holds already, so that it was adopted before. */
+  readonly held: HandEdit
   /** What was changed and may not be, one line a field. */
   readonly refused: readonly string[]
 }
@@ -69,7 +71,8 @@ export interface Compared {
 /**
  * What the hand-edited value `found` changes, field by field, against `base` (what the file showed when it was opened)
  * and `now` (what it would show now; the same as `base` unless the task moved on meanwhile). A field that both changed is
- * refused, unless what it is now was set by hand from the same text (`byHand`): whoever saves twice means the last. A file without `rev` was written by some other program: what it leaves out is unchanged.
+ * refused, unless what it is now was set by hand from the same text (`byHand`): whoever saves twice means the last. A file
+ * without `rev` was written by some other program: what it leaves out is unchanged.
  */
 export const compareTask = (
   base: TaskFile,
@@ -79,6 +82,7 @@ export const compareTask = (
 ): Compared => {
   const refused: string[] = []
   const changed: Record<string, unknown> = {}
+  const held: Record<string, unknown> = {}
   const shown: Readonly<Record<string, unknown>> = { ...base }
   const current: Readonly<Record<string, unknown>> = { ...now }
   const saved: Readonly<Record<string, unknown>> = { ...byHand }
@@ -94,7 +98,7 @@ export const compareTask = (
     } else if (isSame(key, shown[key], value)) continue
     else if (!(editable as readonly string[]).includes(key))
       refused.push(`${key}: changed, but only the supervisor sets it`)
-    else if (isSame(key, current[key], value)) continue
+    else if (isSame(key, current[key], value)) held[key] = current[key]
     else if (
       key !== 'blockedBy' &&
       key !== 'status' &&
@@ -105,7 +109,7 @@ export const compareTask = (
     else changed[key] = value
   }
   const edit = toEdit(changed, base, now, refused)
-  return { edit: Object.keys(edit).length > 0 ? edit : null, refused }
+  return { edit: Object.keys(edit).length > 0 ? edit : null, held, refused }
 }
 
 /** Ids and times may be written as numbers by other programs. */

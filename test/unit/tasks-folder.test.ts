@@ -537,6 +537,37 @@ describe('hand edits', () => {
     expect(team.problems[0]?.reason).toContain('title: changed here and meanwhile in the task too')
   })
 
+  test('an edit of a text opened many revisions ago is compared with what that one showed, from the journal', async () => {
+    add('1')
+    const folder = await team.start()
+    await folder.projected()
+    const opened = file('1')
+    for (let i = 1; i <= 8; i++) {
+      change('1', { attempts: i })
+      await folder.projected()
+    }
+    writeFileSync(at('task_1.json'), JSON.stringify({ ...opened, title: 'late' }))
+    await folder.settled()
+    expect(file('1')).toMatchObject({ title: 'late', attempts: 8 })
+    expect(team.problems).toEqual([])
+  })
+
+  test('an edit taken in before a crash, and one more from the same text after it: the last one stands', async () => {
+    add('1')
+    let folder = await team.start()
+    await folder.projected()
+    const opened = file('1')
+    await folder.close()
+    // As a crash leaves it: adopted, and not written back.
+    change('1', { title: 'first' })
+    writeFileSync(at('task_1.json'), JSON.stringify({ ...opened, title: 'first' }))
+    folder = await team.start()
+    writeFileSync(at('task_1.json'), JSON.stringify({ ...opened, title: 'second' }))
+    await folder.settled()
+    expect(file('1').title).toBe('second')
+    expect(team.problems).toEqual([])
+  })
+
   test('an edit that meets a change of the record is looked at before the file is written over', async () => {
     add('1')
     const folder = await team.start()

@@ -6,15 +6,16 @@ import type { Result } from '../../lib/result.ts'
 import type { Limits } from '../../protocol/config.ts'
 import { dropKind, idInName } from '../../protocol/drop.ts'
 import type { Task, TaskFile } from '../../protocol/task.ts'
-import { compareTask, type HandEdit, isStale, renderTask, taskFile } from '../../protocol/task-file.ts'
+import { compareTask, type HandEdit, isStale, renderTask } from '../../protocol/task-file.ts'
 import type { Store } from '../store.ts'
 import { Calm, calmMs, Drops, type DropsOptions } from './drops.ts'
 import { Lane } from './lane.ts'
 import type { WritePages } from './pages.ts'
-import { importTasks, oldRevisions, readObject, tasksAt } from './past-tasks.ts'
+import { importTasks, oldRevisions, readObject } from './past-tasks.ts'
 import { type Problem, Troubles } from './problem.ts'
 import { Projection } from './projection.ts'
 import { PutBacks } from './put-backs.ts'
+import { ShownTasks } from './shown-tasks.ts'
 import { readStamped, type Stamp, sameStamp, stamp } from './stamp.ts'
 import { TaskArchive } from './task-archive.ts'
 import { type Watch, watchFolder } from './watch.ts'
@@ -46,8 +47,6 @@ const byName = new Intl.Collator('en', { numeric: true }).compare
 const fileOf = (id: string): string => `task_${id}.json`
 /** How long tasks that are to be archived are gathered. */
 const archiveMs = 200
-/** Earlier contents of a task's file that an editor may still have open. */
-const kept = 4
 
 /**
  * `.tasks/`: what people see of the tasks and what they leave there. The store is the truth: each task is shown in its
@@ -63,13 +62,8 @@ export class TasksFolder {
   readonly #calm: Calm
   readonly #troubles: Troubles
   readonly #putBacks: PutBacks
-  /** What each file showed at its last revisions, newest last. */
-  readonly #shown = new Map<string, TaskFile[]>()
+  readonly #shown: ShownTasks
   readonly #pending = new Map<string, TaskFile>()
-  /** What hands set last, and the revision that they had open. */
-  readonly #byHand = new Map<string, { readonly rev: unknown; readonly edit: HandEdit }>()
-  /** Task values at older revisions that files stood at when this holder started. */
-  #past = new Map<string, Task>()
   /** Tasks that came back from their files, which thus hold nothing new. */
   #imported = new Set<string>()
   #isStarting = true
@@ -82,6 +76,7 @@ export class TasksFolder {
     this.#dir = join(options.root, label)
     this.#archive = new TaskArchive(this.#dir, options.store, options.limits.archiveAfter)
     this.#putBacks = new PutBacks({ dir: this.#dir, label, clock: options.clock, file: fileOf })
+    this.#shown = new ShownTasks(options.store, options.blockedBy)
     this.#calm = new Calm(options.clock)
     this.#troubles = new Troubles(options.onProblem, options.onMended)
     this.#lane = new Lane(file => this.#look(file), options.onFailure)
@@ -123,11 +118,11 @@ export class TasksFolder {
       this.#archive.follow(value)
       this.touch(id)
     })
-    this.#past = await tasksAt(store, oldRevisions(store, this.#dir))
+    await this.#shown.prepare(oldRevisions(store, this.#dir))
     this.#lane.look(null)
     await this.#lane.settledNow()
     this.#isStarting = false
-    this.#past.clear()
+    this.#shown.prepared()
     this.#imported.clear()
     this.#watch = watchFolder(this.#dir, {
       clock,
@@ -291,27 +286,29 @@ export class TasksFolder {
     }
     this.#calm.forget(file)
     if (this.#imported.has(id)) return this.#seen(id, read.stamp)
-    const now = this.#show(id, rec.value, rec.rev)
     if (this.#isStarting && found.rev === undefined && rec.value.file === file) {
       // Dropped under this name, taken in, and then a crash before it was moved away: the same drop makes no second task.
       if (await this.#drops.finish(file)) return this.#seen(id, undefined)
     }
-    const past = this.#past.get(id)
+    const past = this.#shown.past(id)
     if (past && found.rev !== rec.rev && isStale(past, found)) return this.#seen(id, read.stamp)
-    const hand = this.#byHand.get(id)
-    const before = hand?.rev === found.rev ? hand?.edit : undefined
-    const { edit, refused } = compareTask(this.#base(id, found, past) ?? now, now, found, before)
+    const base = await this.#shown.base(id, found, rec.rev)
+    // Only now: the task may have moved on while that was looked up.
+    const current = store.tasks.get(id) ?? rec
+    const now = this.#shown.now(id, current.value, current.rev)
+    const { edit, held, refused } = compareTask(base ?? now, now, found, this.#shown.byHand(id, found.rev))
+    this.#shown.setByHand(id, found.rev, held)
     const reasons = [...refused]
     if (edit) {
       const result = await this.#options.onEdit(id, edit)
       if (!result.ok) reasons.push(result.fault.message)
-      else this.#byHand.set(id, { rev: found.rev, edit: { ...before, ...edit } })
+      else this.#shown.setByHand(id, found.rev, edit)
     }
     if (reasons.length > 0) this.#putBack(id, read, reasons)
     else if (!edit && isDeepStrictEqual(found, { ...now })) {
       // Only spaces or the order of keys changed: that is a person's taste.
       this.#projection.seen(id, read.stamp)
-      this.#keep(id, now)
+      this.#shown.keep(id, now)
       return true
     }
     return this.#seen(id, read.stamp)
@@ -323,15 +320,6 @@ export class TasksFolder {
     else this.#projection.forget(id)
     this.touch(id)
     return true
-  }
-
-  /** What the file showed when whoever wrote `found` opened it. */
-  #base(id: string, found: Readonly<Record<string, unknown>>, past: Task | undefined): TaskFile | undefined {
-    const shown = this.#shown.get(id)?.find(each => each.rev === found.rev)
-    if (shown || !past || typeof found.rev !== 'number') return shown
-    const { blockedBy } = found
-    const then = Array.isArray(blockedBy) ? past.dependsOn.filter(other => blockedBy.includes(other)) : []
-    return taskFile(past, found.rev, then)
   }
 
   #putBack(id: string, read: { readonly bytes: Buffer }, reasons: readonly string[]): void {
@@ -348,16 +336,10 @@ export class TasksFolder {
     onProblem(problem)
   }
 
-  #show(id: string, task: Task, rev: number): TaskFile {
-    const last = this.#shown.get(id)?.at(-1)
-    const blockedBy = this.#options.blockedBy(task)
-    return last?.rev === rev && isDeepStrictEqual(last.blockedBy, blockedBy) ? last : taskFile(task, rev, blockedBy)
-  }
-
   #text(id: string): string | null {
     const rec = this.#options.store.tasks.get(id)
     if (!rec || this.#archive.has(id)) return null
-    const shown = this.#show(id, rec.value, rec.rev)
+    const shown = this.#shown.now(id, rec.value, rec.rev)
     this.#pending.set(id, shown)
     return renderTask(shown)
   }
@@ -365,17 +347,11 @@ export class TasksFolder {
   #wrote(id: string): void {
     const shown = this.#pending.get(id)
     this.#pending.delete(id)
-    if (shown) this.#keep(id, shown)
+    if (shown) this.#shown.keep(id, shown)
     this.#troubles.over(`${label}/${fileOf(id)}`)
     if (this.#archive.isCandidate(id)) this.#archiveSoon()
   }
 
-  #keep(id: string, shown: TaskFile): void {
-    const before = (this.#shown.get(id) ?? []).filter(each => each.rev !== shown.rev)
-    this.#shown.set(id, [...before.slice(1 - kept), shown])
-  }
-
-  /** Tasks that end one after the other are archived together. */
   #archiveSoon(): void {
     if (!this.#archive.isDue || this.#lane.isOver) return
     this.#archiving ??= this.#lane.wait(archiveMs).then(() => {
@@ -393,7 +369,7 @@ export class TasksFolder {
     if (moved.length === 0) return
     for (const id of moved) {
       this.#projection.forget(id)
-      this.#shown.delete(id)
+      this.#shown.forget(id)
     }
     await this.#options.store.note({ event: 'task.archived', by: 'supervisor', info: { tasks: moved } }).durable
   }
