@@ -27,6 +27,7 @@ export const folder = name => {
   return path
 }
 export const cleanUp = () => {
+  bundles.clear()
   for (const path of folders.splice(0)) rmSync(path, { recursive: true, force: true })
 }
 

@@ -27,10 +27,11 @@ const readMail = () => {
   ask('inbox.read', { name, after: read }, ({ items, last }) => {
     const at = now()
     channel.postMessage({ name, mail: items.map(({ stored }) => stored.message.content), at })
-    read = last
-    ask('inbox.ack', { name, upTo: last }, () => {
+    // A page ends at a thousand.
+    read = Math.max(read, ...items.map(({ index }) => index), items.length === 0 ? last : 0)
+    ask('inbox.ack', { name, upTo: read }, () => {
       reading = false
-      if (due) readMail()
+      if (due || read < last) readMail()
     })
   })
 }
