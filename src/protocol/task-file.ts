@@ -44,9 +44,12 @@ export const taskFile = (task: Task, rev: number, blockedBy: readonly string[]):
 })
 
 export const renderTask = (file: TaskFile): string => {
-  const { v, ...rest } = file
-  const first = Object.fromEntries(order.map(key => [key, file[key]]))
-  return `${JSON.stringify({ ...first, ...rest, v }, null, 2)}\n`
+  // Key by key into one object: a copy with its keys in another order costs twice as much.
+  const shown: Record<string, unknown> = {}
+  for (const key of order) shown[key] = file[key]
+  for (const [key, value] of Object.entries(file)) if (key !== 'v') shown[key] = value
+  shown.v = file.v
+  return `${JSON.stringify(shown, null, 2)}\n`
 }
 
 /** What a hand edit asks for: only fields that people may change. `cancel` stands for `status: cancelled`. */

@@ -70,7 +70,7 @@ export class Folders {
     // A dependency that moved changes what its dependants' files show as blockedBy, and nothing else of them.
     this.#unwatch = store.tasks.watch((id, rec, old) => {
       if ((old?.value.status === 'completed') !== (rec.value.status === 'completed'))
-        for (const other of tasks.graph.dependants(id)) this.#tasks.touch(other)
+        for (const other of tasks.graph.dependants(id)) this.#tasks.touch(other, true)
     })
     await this.#tasks.start()
     await this.#inboxes.start()

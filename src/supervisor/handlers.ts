@@ -171,12 +171,12 @@ export const makeHandlers = (
         const still = stillInHand(actor, id)
         if (!still.ok) return still
       }
-      const claimed = tasks.move(id, actor, { move: 'claim', head, summary })
+      const isProven = head !== null || verifyCommands(core, task.value).length > 0
+      const claimed = isProven
+        ? tasks.move(id, actor, { move: 'claim', head, summary })
+        : tasks.finish(id, actor, summary)
       if (!claimed.ok) return claimed
-      const proof = verifyCommands(core, claimed.value.value)
-      if (head === null && proof.length === 0)
-        tasks.move(id, 'supervisor', { move: 'complete', result: { outcome: 'unverified', summary } })
-      await store.flushed()
+      await claimed.value.durable
       const bare =
         head === null && hub !== null ? ' There are 0 commits on its branch, so there is nothing to merge.' : ''
       return ok({ task: show(id), note: `${live?.after(id) ?? ''}${bare}`.trim() })

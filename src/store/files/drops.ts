@@ -11,6 +11,9 @@ import { readStamped, type Stamp, sameStamp, stamp } from './stamp.ts'
 /** A file that is not finished by then is not being written any more, and is judged as it is. */
 export const calmMs = 500
 
+/** Numbers in names count as numbers, so that ids follow the order that a person sees. */
+export const byName = new Intl.Collator('en', { numeric: true }).compare
+
 /** Since when each file is as it is: what tells a half-written file from a broken one. */
 export class Calm {
   readonly #clock: Clock

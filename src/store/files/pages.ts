@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { errnoOf } from '../../lib/files.ts'
 import { type Stamp, sameStamp, stamp, swapFile } from './stamp.ts'
 
 /** A file as it is to be: `known` is the state of it that may be written over (undefined: none was ever seen). */
@@ -7,6 +8,8 @@ export interface Page {
   readonly path: string
   readonly text: string
   readonly known: Stamp | undefined
+  /** A folder of the same file system to write it in first; where it goes to unless given. Who watches sees less of it. */
+  readonly by?: string | undefined
 }
 
 /** `foreign`: there is a state of the file that nobody looked at, and it was left as it is. */
@@ -21,24 +24,25 @@ export type WritePages = (pages: readonly Page[]) => readonly Written[] | Promis
 /** Writes in the thread that calls it. A folder that is missing is made. */
 export const writePages = (pages: readonly Page[]): Written[] => pages.map(page => writePage(page))
 
-const writePage = ({ path, text, known }: Page): Written => {
+const writePage = ({ path, text, known, by }: Page): Written => {
   try {
     // A hand may have been faster: what it wrote is looked at before it is written over.
     const now = stamp(path)
     if (now && !sameStamp(now, known)) return { kind: 'foreign' }
-    return { kind: 'written', stamp: write(path, text) }
+    return { kind: 'written', stamp: write(path, text, by) }
   } catch (error) {
     if (!(error instanceof Error)) throw error
     return { kind: 'refused', code: (error as NodeJS.ErrnoException).code, message: error.message }
   }
 }
 
-const write = (path: string, text: string): Stamp => {
+const write = (path: string, text: string, by: string | undefined): Stamp => {
   try {
-    return swapFile(path, text)
+    return swapFile(path, text, by)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    // The folder was removed meanwhile.
+    const code = errnoOf(error)
+    if (code !== 'ENOENT' && (code !== 'EXDEV' || by === undefined)) throw error
+    // A folder was removed meanwhile, or the other one leads to another disk.
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     return swapFile(path, text)
   }

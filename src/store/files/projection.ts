@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Clock } from '../../lib/clock.ts'
 import type { Lane } from './lane.ts'
 import { type Page, type WritePages, writePages } from './pages.ts'
 import type { Stamp } from './stamp.ts'
@@ -7,6 +8,7 @@ import type { Stamp } from './stamp.ts'
 export interface ProjectionOptions {
   readonly dir: string
   readonly lane: Lane
+  readonly clock: Clock
   /** The name of a record's file. */
   readonly file: (id: string) => string
   /** What the file shows now; null when it shows nothing (any more). */
@@ -15,6 +17,8 @@ export interface ProjectionOptions {
   readonly durable: () => Promise<void>
   /** The file is not as it was written: take in what is new there. False: not to be written now. */
   readonly foreign: (id: string) => Promise<boolean>
+  /** See `Page`. */
+  readonly by?: string | undefined
   /** Puts the texts into the files; in this thread unless given. */
   readonly write?: WritePages | undefined
   readonly onWritten?: (id: string) => void
@@ -22,26 +26,35 @@ export interface ProjectionOptions {
   readonly onTrouble: (file: string, error: unknown) => void
 }
 
-/** How long changes are gathered before they are written: a burst on one record is one write. */
-const gatherMs = 40
+/** How long changes of a record are gathered before it is written: a burst on one record is one write. */
+const gatherMs = 30
+/** The same for what follows from another record: mostly the record itself changes soon too, and one write does for both. */
+const followMs = 80
+/** How often it is looked for what is due. */
+const lookMs = 10
 const retryMs = 1000
 /** Files written before others have their turn. */
-const batchSize = 64
+const batchSize = 96
 
 /** Records as files, one each, written behind: the last state within 100 ms, never a state that is not durable. */
 export class Projection {
   readonly #options: ProjectionOptions
-  readonly #dirty = new Set<string>()
+  /** Record → when it is to be written (monotonic). */
+  readonly #dirty = new Map<string, number>()
   readonly #written = new Map<string, Stamp>()
   #writing: Promise<void> | undefined
+  #underWay = new Set<string>()
+  /** How many wait for everything to be out: nothing is gathered meanwhile. */
+  #hurried = 0
 
   constructor(options: ProjectionOptions) {
     this.#options = options
   }
 
-  /** The record changed, or its file is to be written again. */
-  touch(id: string): void {
-    this.#dirty.add(id)
+  /** The record changed, or its file is to be written again; `follows`: what it shows changed with another record. */
+  touch(id: string, follows = false): void {
+    const due = this.#options.clock.mono() + (follows ? followMs : gatherMs)
+    if (due < (this.#dirty.get(id) ?? Number.POSITIVE_INFINITY)) this.#dirty.set(id, due)
     this.#writing ??= this.#write()
   }
 
@@ -60,38 +73,57 @@ export class Projection {
     this.#dirty.delete(id)
   }
 
+  /** Is it being written right now? Yes once for each time, since that is heard of once; what is heard besides is not ours. */
+  isUnderWay(id: string | null): boolean {
+    return id !== null && this.#underWay.delete(id)
+  }
+
   isDirty(id: string): boolean {
     return this.#dirty.has(id)
   }
 
   /** Resolves when everything that changed so far is out. */
   async settled(): Promise<void> {
+    this.#hurried++
     while (this.#writing) await this.#writing
+    this.#hurried--
   }
 
   async #write(): Promise<void> {
     const { lane } = this.#options
+    await nextTurn()
     while (this.#dirty.size > 0 && !lane.isOver) {
-      await lane.wait(gatherMs)
-      const ids = [...this.#dirty]
-      for (let at = 0; at < ids.length && !lane.isOver; at += batchSize) {
-        const batch = ids.slice(at, at + batchSize).filter(id => this.#dirty.delete(id))
-        await lane.act(() => this.#writeAll(batch))
+      const ids = this.#due()
+      for (const id of ids) this.#dirty.delete(id)
+      if (ids.length === 0) await lane.wait(lookMs)
+      else {
+        await lane.act(() => this.#writeAll(ids))
         await nextTurn()
       }
     }
     this.#writing = undefined
   }
 
+  /** What is to be written now. Files that people may be looking at come before those that are not there yet. */
+  #due(): string[] {
+    const now = this.#hurried > 0 ? Number.POSITIVE_INFINITY : this.#options.clock.mono()
+    const there: string[] = []
+    const fresh: string[] = []
+    for (const [id, due] of this.#dirty) if (due <= now) (this.#written.has(id) ? there : fresh).push(id)
+    return [...there, ...fresh].slice(0, batchSize)
+  }
+
   async #writeAll(ids: readonly string[]): Promise<void> {
-    const { dir, file, text, foreign, durable, write, onWritten, onTrouble } = this.#options
+    const { dir, by, file, text, foreign, durable, write, onWritten, onTrouble } = this.#options
     const pages: (Page & { readonly id: string })[] = []
     for (const id of ids) {
       const shown = text(id)
-      if (shown !== null) pages.push({ id, path: join(dir, file(id)), text: shown, known: this.#written.get(id) })
+      if (shown !== null) pages.push({ id, path: join(dir, file(id)), text: shown, known: this.#written.get(id), by })
     }
     await durable()
-    const results = await (write ?? writePages)(pages.map(({ path, text, known }) => ({ path, text, known })))
+    this.#underWay = new Set(pages.map(({ id }) => id))
+    const results = await (write ?? writePages)(pages)
+    this.#underWay = new Set()
     for (const [at, { id }] of pages.entries()) {
       const result = results[at]
       if (result?.kind === 'written') {
@@ -100,7 +132,7 @@ export class Projection {
       } else if (result?.kind === 'refused') {
         onTrouble(file(id), Object.assign(new Error(result.message), { code: result.code }))
         this.#retry(id)
-      } else if (await foreign(id)) this.#dirty.add(id)
+      } else if (await foreign(id)) this.touch(id)
     }
   }
 

@@ -50,6 +50,7 @@ export class RequestsFolder {
     this.#projection = new Projection({
       dir: this.#dir,
       lane: this.#lane,
+      clock: options.clock,
       file: fileOf,
       text: id => this.#text(id),
       durable: () => options.store.flushed(),

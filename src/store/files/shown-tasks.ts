@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { Task, TaskFile } from '../../protocol/task.ts'
 import { type HandEdit, taskFile } from '../../protocol/task-file.ts'
 import type { Store } from '../store.ts'
@@ -35,7 +34,7 @@ export class ShownTasks {
   now(id: string, task: Task, rev: number): TaskFile {
     const last = this.#shown.get(id)?.at(-1)
     const blockedBy = this.#blockedBy(task)
-    return last?.rev === rev && isDeepStrictEqual(last.blockedBy, blockedBy) ? last : taskFile(task, rev, blockedBy)
+    return last?.rev === rev && String(last.blockedBy) === String(blockedBy) ? last : taskFile(task, rev, blockedBy)
   }
 
   /** What stood in the journal at the revision of `found`, where that was looked up at the start. */

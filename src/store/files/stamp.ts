@@ -65,10 +65,10 @@ export const readStamped = (path: string): { readonly stamp: Stamp; readonly byt
 
 /**
  * Replaces (or makes) the file in one step: a reader sees the old text or the new one. Not flushed to the disk: only for
- * what can be made again from the journal. Returns the stamp of what was written.
+ * what can be made again from the journal. The new text is first written in `folder`. Returns the stamp of what was written.
  */
-export const swapFile = (path: string, text: string): Stamp => {
-  const temporary = join(dirname(path), `.${basename(path)}.tmp`)
+export const swapFile = (path: string, text: string, folder = dirname(path)): Stamp => {
+  const temporary = join(folder, `.${basename(path)}.tmp`)
   const file = openSync(temporary, 'w', 0o600)
   let written: Stamp
   try {

@@ -8,7 +8,7 @@ import { dropKind, idInName } from '../../protocol/drop.ts'
 import type { Task, TaskFile } from '../../protocol/task.ts'
 import { compareTask, type HandEdit, isStale, renderTask } from '../../protocol/task-file.ts'
 import type { Store } from '../store.ts'
-import { Calm, calmMs, Drops, type DropsOptions } from './drops.ts'
+import { byName, Calm, calmMs, Drops, type DropsOptions } from './drops.ts'
 import { Lane } from './lane.ts'
 import type { WritePages } from './pages.ts'
 import { importTasks, oldRevisions, readObject } from './past-tasks.ts'
@@ -42,8 +42,6 @@ export interface TasksFolderOptions {
 }
 
 const label = '.tasks'
-/** Numbers in names count as numbers, so that ids follow the order that a person sees. */
-const byName = new Intl.Collator('en', { numeric: true }).compare
 const fileOf = (id: string): string => `task_${id}.json`
 /** How long tasks that are to be archived are gathered. */
 const archiveMs = 200
@@ -93,7 +91,9 @@ export class TasksFolder {
     })
     this.#projection = new Projection({
       dir: this.#dir,
+      by: this.#archive.dir,
       lane: this.#lane,
+      clock: options.clock,
       file: fileOf,
       text: id => this.#text(id),
       durable: () => options.store.flushed(),
@@ -119,25 +119,24 @@ export class TasksFolder {
       this.touch(id)
     })
     await this.#shown.prepare(oldRevisions(store, this.#dir))
-    this.#lane.look(null)
-    await this.#lane.settledNow()
-    this.#isStarting = false
-    this.#shown.prepared()
-    this.#imported.clear()
     this.#watch = watchFolder(this.#dir, {
       clock,
       onHint: file => this.#hint(file),
       onDeaf: error => this.#troubles.tell(label, error),
       ...(sweepMs === undefined ? {} : { sweepMs }),
     })
+    // It has asked for a look at everything by then.
     await this.#watch.ready
     await this.#lane.settledNow()
+    this.#isStarting = false
+    this.#shown.prepared()
+    this.#imported.clear()
     return { imported }
   }
 
-  /** What the file of this task shows may have changed (its `blockedBy`, when a dependency moved). */
-  touch(id: string): void {
-    if (!this.#archive.has(id)) this.#projection.touch(id)
+  /** What the file of this task shows changed; `follows`: as another task moved (its `blockedBy`), which may wait a little. */
+  touch(id: string, follows = false): void {
+    if (!this.#archive.has(id)) this.#projection.touch(id, follows)
   }
 
   /** Is the task's file in `archive/`? */
@@ -179,7 +178,9 @@ export class TasksFolder {
   }
 
   #hint(file: string | null): void {
-    // The folder's own temporary files and notes are the most frequent changes, and nothing is to be seen in them.
+    // What is being written is what was heard of; another look follows soon.
+    if (file !== null && this.#projection.isUnderWay(idInName(file))) return
+    // The folder's own notes are frequent changes, and nothing is to be seen in them.
     if (file === null || dropKind(file) !== null || file.endsWith('.error.txt') || file === label) this.#lane.look(file)
   }
 
@@ -209,12 +210,11 @@ export class TasksFolder {
         await this.#inspect(id)
       }
     }
-    drops.sort(byName)
     const missing = [...this.#options.store.tasks.list()]
       .map(([id]) => id)
       .filter(id => !this.#archive.has(id) && !names.has(fileOf(id)))
     this.#restore(missing)
-    this.#settle(await this.#drops.look(drops))
+    this.#settle(await this.#drops.look(drops.sort(byName)))
     this.#drops.sweep(names)
     this.#putBacks.sweep(names)
     this.#archiveSoon()

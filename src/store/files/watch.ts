@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { FSWatcher } from 'chokidar'
 import { type Clock, delay } from '../../lib/clock.ts'
 
@@ -105,12 +106,16 @@ class FolderWatch implements Watch {
     this.#relooking ??= this.#relook()
   }
 
+  /** The first hint is told at once, those that follow closely together. */
   async #flush(): Promise<void> {
-    await this.#wait(coalesceMs)
+    while (this.#fresh.size > 0) {
+      await nextTurn()
+      const files = [...this.#fresh]
+      this.#fresh.clear()
+      for (const file of files) this.#tell(file)
+      await this.#wait(coalesceMs)
+    }
     this.#flushing = undefined
-    const files = [...this.#fresh]
-    this.#fresh.clear()
-    for (const file of files) this.#tell(file)
   }
 
   async #relook(): Promise<void> {
