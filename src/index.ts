@@ -7,7 +7,8 @@ export { exitCode, type Fault, type FaultCode, type Result } from './lib/result.
 export { Config, type Member, members, TeammateConfig } from './protocol/config.ts'
 export { type EventType, eventTypes, JournalEntry } from './protocol/event.ts'
 export { Message, messageTypes, Stored } from './protocol/message.ts'
-export { Request, requestTypes } from './protocol/request.ts'
+export { Request } from './protocol/request.ts'
+export { requestTypes } from './protocol/request-types.ts'
 export type {
   Call,
   Hello,
@@ -23,4 +24,5 @@ export type { FromThread, ThreadData, ToThread } from './protocol/thread.ts'
 export { probeSandbox } from './sandbox/probe.ts'
 export { type Client, connect } from './store/index.ts'
 export { findRoot, layout, loadConfig } from './store/root.ts'
-export { type Daemon, type DaemonOptions, startDaemon } from './supervisor/daemon.ts'
+export { startDaemon } from './supervisor/daemon.ts'
+export type { Daemon, DaemonOptions } from './supervisor/daemon-options.ts'

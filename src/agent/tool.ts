@@ -14,6 +14,8 @@ export interface ToolContext {
   readonly call: Call
   /** Aborted when the turn must end: the tool stops and returns what it has. */
   readonly signal: AbortSignal
+  /** This waiting request is what the turn ends for: nothing more is done until it is decided. */
+  readonly park: (request: string) => void
   /** The task in hand. */
   readonly task: () => { id: string; branch: string | null } | null
   readonly todo: TodoList

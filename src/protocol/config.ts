@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { Name } from './ids.ts'
+import { type approvable, requestTypes } from './request-types.ts'
 
 const seconds = z.number().positive().max(86_400)
 const bytes = z.number().int().positive()
@@ -45,6 +46,8 @@ export const TeammateConfig = z.strictObject({
   permissions: Permissions.optional(),
   /** false: works only on tasks assigned to it. */
   autoClaim: z.boolean().default(true),
+  /** It writes nothing before a plan for its task is approved. */
+  needsPlan: z.boolean().default(false),
   /** More than one: `<name>-1` … `<name>-n`. */
   count: z.number().int().min(1).max(128).default(1),
 })
@@ -82,8 +85,14 @@ export const Limits = z.strictObject({
 })
 export type Limits = z.infer<typeof Limits>
 
+/** By request type: `human`, `lead`, a teammate's name, or `auto`. */
+const decider = z.string().min(1)
+const decides = (type: (typeof approvable)[number]) => decider.default(requestTypes[type].decides)
 export const requestApprovals = z.strictObject({
-  merge_request: z.string().default('human'),
+  plan_request: decides('plan_request'),
+  merge_request: decides('merge_request'),
+  permission_request: decides('permission_request'),
+  question: decides('question'),
 })
 
 export const Config = z.strictObject({
@@ -98,7 +107,9 @@ export const Config = z.strictObject({
   model: Model.default({}),
   lead: Name.optional(),
   teammates: z.array(TeammateConfig).min(1, 'name at least one teammate'),
-  approvals: requestApprovals.default({ merge_request: 'human' }),
+  approvals: requestApprovals.prefault({}),
+  /** Nobody writes before a plan for the task is approved. */
+  needsPlan: z.boolean().default(false),
   verify: z.string().min(1).optional(),
   permissions: Permissions.default({ allow: [], ask: [], deny: [] }),
   sandbox: z.enum(['required', 'prefer', 'off']).default('required'),
@@ -116,12 +127,14 @@ export interface Member {
   readonly tools: readonly string[] | null
   readonly permissions: Permissions
   readonly autoClaim: boolean
+  readonly needsPlan: boolean
   readonly lead: boolean
   /** What a task's `needs` is matched against: `write` unless `tools` leaves out every writing tool, and each tool's name. */
   readonly can: readonly string[]
 }
 
 export const defaultTools = [
+  'ask_user',
   'bash',
   'edit_file',
   'grep',
@@ -160,6 +173,7 @@ export const members = (config: Config): Member[] =>
         deny: merge(config.permissions.deny, mate.permissions?.deny),
       },
       autoClaim: mate.autoClaim,
+      needsPlan: config.needsPlan || mate.needsPlan,
       lead: config.lead === name,
       can,
     }))

@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import { Actor, Name, RequestId, TaskId } from './ids.ts'
+import { Actor, RequestId } from './ids.ts'
+import { type RequestType, requestTypeNames, requestTypes } from './request-types.ts'
 
 /**
  *   pending ── approve ──▶ approved          needs_info: the decider asks, the requester answers,
@@ -18,27 +19,15 @@ export type Outcome = z.infer<typeof Outcome>
 export const Effect = z.object({
   step: z.enum(['intent', 'done']),
   at: z.string(),
-  outcome: z.enum(['ok', 'failed', 'returned', 'forced', 'unknown']).optional(),
+  outcome: z.enum(['ok', 'failed', 'returned', 'forced', 'released', 'unknown']).optional(),
   detail: z.string().optional(),
+  /** Of a lease: its fencing number, higher than that of every lease before it, and until when it is held. */
+  fence: z.number().int().optional(),
+  until: z.string().optional(),
 })
+export type Effect = z.infer<typeof Effect>
 
 export const HistoryItem = z.object({ at: z.string(), by: z.string(), act: z.string(), text: z.string().optional() })
-
-export const ShutdownData = z.object({ teammate: Name, graceMs: z.number().int().min(0) })
-export const MergeData = z.object({
-  task: TaskId,
-  /** Which attempt at the task claimed it done: each leads to one claim at most, so this names the claim. */
-  attempt: z.number().int().default(0),
-  owner: Name,
-  branch: z.string(),
-  /** The head that approval binds to. */
-  head: z.string(),
-  /** The trunk when the request was opened, for people: a newer one needs no new approval. */
-  trunk: z.string(),
-  commits: z.number().int(),
-  files: z.array(z.string()),
-  verify: z.array(z.string()),
-})
 
 const base = {
   id: RequestId,
@@ -63,39 +52,19 @@ const base = {
   successor: RequestId.nullable(),
 }
 
-/**
- * The table of request types: data schema, who opens, who decides unless `approvals` says otherwise, who may never be
- * set there, deadline, what then. Adding a type is one entry here and its effect in `supervisor/effects.ts`.
- */
-export const requestTypes = {
-  shutdown_request: {
-    data: ShutdownData,
-    opens: 'the lead or the human; a teammate for itself',
-    decides: 'teammate',
-    auto: true,
-    deadline: 'graceMs',
-    onDeadline: 'expire: the teammate is stopped by force, recorded so',
-    effect: 'the teammate ends at its next safe point',
-  },
-  merge_request: {
-    data: MergeData,
-    opens: 'the supervisor, for the owner',
-    decides: 'human',
-    auto: true,
-    deadline: null,
-    onDeadline: null,
-    effect: 'verify the merge and move the trunk',
-  },
-} as const
-export type RequestType = keyof typeof requestTypes
-export const requestTypeNames = Object.keys(requestTypes) as [RequestType, ...RequestType[]]
-
-export const Request = z.discriminatedUnion('type', [
-  z.object({ ...base, type: z.literal('shutdown_request'), data: ShutdownData }),
-  z.object({ ...base, type: z.literal('merge_request'), data: MergeData }),
-])
-export type Request = z.infer<typeof Request>
+type Base = { [K in keyof typeof base]: z.infer<(typeof base)[K]> }
+type Of<T extends RequestType> = Base & { type: T; data: z.infer<(typeof requestTypes)[T]['data']> }
+export type Request = { [T in RequestType]: Of<T> }[RequestType]
 export type RequestOf<T extends RequestType> = Extract<Request, { type: T }>
+
+const schemas = requestTypeNames.map(type =>
+  z.object({ ...base, type: z.literal(type), data: requestTypes[type].data }),
+)
+// The inferred type of a union that is made from a table is lost; it is the one above.
+export const Request = z.discriminatedUnion('type', schemas as [(typeof schemas)[0]]) as unknown as z.ZodType<Request>
+
+/** Does its asker wait for it, and do nothing else meanwhile? */
+export const isParking = (request: Request): boolean => requestTypes[request.type].parks && isWaiting(request)
 
 export const isWaiting = (request: Request): boolean =>
   request.outcome === null && (request.status === 'pending' || request.status === 'needs_info')

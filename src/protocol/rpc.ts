@@ -6,10 +6,10 @@ import { MessageId, Name, RequestId, TaskId } from './ids.ts'
 import type { DeadLetter, Receipt, Stored } from './message.ts'
 import { MessageType } from './message.ts'
 import type { Request } from './request.ts'
-import { requestTypeNames } from './request.ts'
+import { requestTypeNames } from './request-types.ts'
 import type { TaskFile } from './task.ts'
 import { TaskDrop, TaskStatus } from './task.ts'
-import type { TeammateState } from './teammate.ts'
+import type { TeammateState, Waiting } from './teammate.ts'
 
 /**
  * The one small RPC to the holder: over a MessagePort from a teammate's thread (which is who it says it is by its port),
@@ -30,6 +30,8 @@ export const rpcMethods = {
   'task.complete': z.strictObject({ summary: z.string() }),
   'task.release': z.strictObject({ reason: z.string().optional() }),
   'task.fail': z.strictObject({ reason: z.string().min(1) }),
+  /** Teammates, before each write: is it allowed now? Paths from the top of the workspace; none: anywhere. */
+  'task.gate': z.strictObject({ paths: z.array(z.string()).default([]) }),
 
   'message.send': z.strictObject({
     to: z.string(),
@@ -55,7 +57,8 @@ export const rpcMethods = {
   'request.get': z.strictObject({ id: z.string() }),
   'request.open': z.strictObject({
     type: z.enum(requestTypeNames),
-    data: z.record(z.string(), z.unknown()),
+    data: z.record(z.string(), z.unknown()).default({}),
+    title: z.string().max(200).optional(),
     body: z.string().default(''),
   }),
   'request.decide': z.strictObject({
@@ -110,7 +113,7 @@ export interface TeammateStatus {
   readonly state: TeammateState
   readonly since: string
   readonly task: string | null
-  readonly waiting: { readonly what: string; readonly whom: string } | null
+  readonly waiting: Waiting | null
   readonly unread: number
   readonly restarts: number
   readonly reason: string | null
@@ -191,6 +194,7 @@ export interface RpcResults {
   'task.complete': { task: TaskShown; note: string }
   'task.release': { task: TaskShown }
   'task.fail': { task: TaskShown }
+  'task.gate': null
   'message.send': { sent: { to: string; id: string; how: 'delivered' | 'queued'; note?: string }[] }
   'inbox.read': { items: InboxItem[]; cursor: number; last: number }
   'inbox.ack': { cursor: number }

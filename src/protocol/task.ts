@@ -127,6 +127,8 @@ export interface TaskFile extends Task {
 
 export const isOpen = (task: Task): boolean => task.status === 'pending' || task.status === 'in_progress'
 export const isEnded = (task: Task): boolean => !isOpen(task)
+/** Its owner works on it: it is neither claimed done nor given back. */
+export const isInHand = (task: Task): boolean => task.status === 'in_progress' && task.claimed === null
 
 type Move = { readonly at: string } & (
   | { readonly move: 'start'; readonly owner: string; readonly branch: string | null }

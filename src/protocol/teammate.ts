@@ -11,7 +11,13 @@ export const TeammateState = z.enum(teammateStates)
 export type TeammateState = z.infer<typeof TeammateState>
 
 /** What a waiting teammate waits for, and on whom. */
-export const Waiting = z.object({ what: z.string(), whom: z.string() })
+export const Waiting = z.object({
+  what: z.string(),
+  whom: z.string(),
+  /** Where it waits for a decision: on which request. */
+  request: z.string().optional(),
+})
+export type Waiting = z.infer<typeof Waiting>
 
 /** What is durable of a teammate: that it was stopped or given up, and why. The rest is live state. */
 export const TeammateRecord = z.object({

@@ -6,6 +6,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import { Config, defaultTools, type Member, members } from '../protocol/config.ts'
 import { leadNames, reservedNames } from '../protocol/ids.ts'
+import { type RequestType, requestTypes } from '../protocol/request-types.ts'
 
 export interface LoadedConfig {
   readonly config: Config
@@ -26,9 +27,8 @@ const planned: Readonly<Record<string, readonly string[]>> = {
   model: ['fallbacks', 'price'],
   'teammates.model': ['fallbacks', 'price'],
   limits: ['modelCalls'],
-  approvals: ['shutdown_request', 'plan_request', 'resource_request', 'permission_request', 'question'],
 }
-const plannedTools = ['ask_user', 'background', 'compact', 'memory', 'subagent']
+const plannedTools = ['background', 'compact', 'memory', 'subagent']
 
 /** One thing that is wrong: where (a path into the config), and what, with the remedy if there is one. */
 interface Problem {
@@ -195,7 +195,12 @@ const nobody = (name: string, all: readonly Member[]): string => {
 const references = (config: Config, all: readonly Member[]): Problem[] => {
   const problems: Problem[] = []
   for (const [type, decider] of Object.entries(config.approvals)) {
-    if (decider === undefined || ['human', 'lead', 'auto'].includes(decider)) continue
+    if (decider === 'auto' && requestTypes[type as RequestType].approvals === 'no auto')
+      problems.push({
+        path: ['approvals', type],
+        text: 'this is never decided by itself: human, lead or a teammate decides',
+      })
+    if (['human', 'lead', 'auto'].includes(decider)) continue
     if (!all.some(member => member.name === decider))
       problems.push({
         path: ['approvals', type],

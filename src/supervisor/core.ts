@@ -2,7 +2,8 @@ import { join } from 'node:path'
 import type { Hub } from '../git/hub.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Config, Member } from '../protocol/config.ts'
-import { isEnded, type Task } from '../protocol/task.ts'
+import { type RequestType, requestTypes } from '../protocol/request-types.ts'
+import { isInHand, type Task } from '../protocol/task.ts'
 import type { Store } from '../store/store.ts'
 import { humanInbox, Mail } from './mail.ts'
 import { Requests } from './requests.ts'
@@ -45,18 +46,24 @@ export const makeCore = (o: CoreOptions, away: (name: string) => string | null):
   })
   const core = { ...o, mail, tasks: new Tasks(store, clock), requests: new Requests(store, clock, mail) }
   store.tasks.watch((_id, { value }, old) => {
-    if (isEnded(value) && old && !isEnded(old.value)) withdrawStale(core)
+    if (old && old.value.status !== 'completed' && (!isInHand(value) || old.value.owner !== value.owner))
+      withdrawStale(core, value.id)
   })
   return core
 }
 
-/** Who decides a merge of this task's work: as `approvals` says, but never its owner. */
-export const mergeDecider = (core: Core, owner: string): string => {
-  const said = core.config.approvals.merge_request
-  if (said === 'auto') return 'supervisor'
-  const name = said === 'lead' ? (core.config.lead ?? 'human') : said
-  return name === owner || !core.members.some(member => member.name === name) ? 'human' : name
+/**
+ * Who decides a request of this type for this asker: as `approvals` says, else as the table does, but never the asker, and
+ * nobody who does not run: then the human.
+ */
+export const deciderOf = (core: Core, type: Exclude<RequestType, 'shutdown_request'>, asker: string): string => {
+  const said = isApprovable(type) ? core.config.approvals[type] : requestTypes[type].decides
+  if (said === 'auto' || said === 'supervisor') return 'supervisor'
+  const name = said === 'lead' ? core.config.lead : said
+  const can = core.members.some(member => member.name === name) && name !== asker && isLive(core, name ?? '')
+  return can && name !== undefined ? name : 'human'
 }
+const isApprovable = (type: RequestType): type is keyof Config['approvals'] => requestTypes[type].approvals !== 'fixed'
 
 /** The commands that must pass before the task's work counts. */
 export const verifyCommands = (core: Core, task: Task): string[] =>

@@ -71,7 +71,8 @@ export class Crew {
   isResting(name: string): boolean {
     const status = this.threads.status(name)
     if (status?.state === 'stopped' || status?.state === 'failed') return true
-    if (status?.state === 'waiting') return status.waiting?.whom === 'human'
+    // Who waits for a decision goes on when somebody decides, and they are asked about here themselves.
+    if (status?.state === 'waiting') return status.waiting?.whom === 'human' || status.waiting?.request !== undefined
     return status?.state === 'idle' && this.#o.core.mail.unread(name) === 0
   }
 

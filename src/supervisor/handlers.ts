@@ -15,7 +15,9 @@ import type { Task } from '../protocol/task.ts'
 import { type Core, clonePath, keepWork, verifyCommands } from './core.ts'
 import { showDiff } from './diff.ts'
 import { readEvents, type Stream } from './events.ts'
+import { mayWrite } from './gates.ts'
 import { humanInbox, isUrgent } from './mail.ts'
+import { opening } from './opening.ts'
 import { shown } from './shown.ts'
 
 /** What only a running daemon can do; without one these are refused or left for the next. */
@@ -183,6 +185,7 @@ export const makeHandlers = (
     },
     'task.release': ({ reason }, { actor }) => give(actor, { move: 'release', reason: reason ?? null }),
     'task.fail': ({ reason }, { actor }) => give(actor, { move: 'fail', reason }),
+    'task.gate': ({ paths }, { actor }) => mayWrite(core, actor, paths),
 
     'message.send': async (params, { actor }) => {
       const type = params.type ?? 'info'
@@ -254,26 +257,13 @@ export const makeHandlers = (
         ? ok({ request: rec.value })
         : fail('unknown', `there is no request ${id}`, 'team requests --all lists them')
     },
-    'request.open': async ({ type, data, body }, { actor }) => {
-      if (type !== 'shutdown_request') return fail('refused', `${type} is opened by the supervisor alone`)
-      const of = typeof data.teammate === 'string' ? data.teammate : actor
-      const there = member(of)
+    'request.open': async (params, { actor }) => {
+      const asked = opening(core, actor, params)
+      if (!asked.ok) return asked
+      const { data } = asked.value
+      const there = 'teammate' in data ? member(data.teammate) : ok(null)
       if (!there.ok) return there
-      const own = of === actor
-      if (!own) {
-        const allowed = leads(actor, 'ask a teammate to shut down')
-        if (!allowed.ok) return allowed
-      }
-      const graceMs = typeof data.graceMs === 'number' ? data.graceMs : core.config.limits.graceSeconds * 1000
-      const opened = requests.open({
-        type: 'shutdown_request',
-        from: actor,
-        to: own ? 'human' : of,
-        title: own ? `${of} asks to shut down` : `shut down, ${of}`,
-        body,
-        data: { teammate: of, graceMs },
-        ...(own ? {} : { deadlineMs: graceMs }),
-      })
+      const opened = requests.open(asked.value)
       if (!opened.ok) return opened
       await opened.value.durable
       return ok({ request: opened.value.request })

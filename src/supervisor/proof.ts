@@ -5,7 +5,7 @@ import type { Why } from '../protocol/event.ts'
 import type { Task } from '../protocol/task.ts'
 import type { Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
-import { type Core, mergeDecider, verifyCommands } from './core.ts'
+import { type Core, deciderOf, verifyCommands } from './core.ts'
 import { setUp } from './setup.ts'
 import { type Check, check, folderView } from './verify.ts'
 
@@ -154,7 +154,7 @@ export class Proof {
       return
     }
     if (tasks.get(task.id)?.value.claimed?.head !== head) return
-    const decider = mergeDecider(this.#core, owner)
+    const decider = deciderOf(this.#core, 'merge_request', owner)
     const commands = verifyCommands(this.#core, task)
     const opened = requests.open({
       type: 'merge_request',

@@ -2,17 +2,8 @@ import { createHash } from 'node:crypto'
 import type { Clock } from '../lib/clock.ts'
 import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
-import {
-  answer,
-  type Decision,
-  decide,
-  end,
-  isWaiting,
-  Request,
-  type RequestOf,
-  type RequestType,
-  refusal,
-} from '../protocol/request.ts'
+import { answer, type Decision, decide, end, isWaiting, Request, type RequestOf, refusal } from '../protocol/request.ts'
+import { type RequestType, requestTypes } from '../protocol/request-types.ts'
 import type { Rec, Store, Write } from '../store/store.ts'
 import { humanInbox, type Mail } from './mail.ts'
 
@@ -35,10 +26,14 @@ export class Requests {
   readonly #clock: Clock
   readonly #mail: Mail
   readonly #waiting = new Set<string>()
+  /** Those of them that are about a task, by its id. */
+  readonly #about = new Map<string, Set<string>>()
   /** Monotonic deadlines of this run, by request. */
   readonly #deadlines = new Map<string, number>()
   /** The latest merge request of each task. */
   readonly #merges = new Map<string, string>()
+  /** The plan requests about each task, in the order in which they were opened. */
+  readonly #plans = new Map<string, string[]>()
   /** The highest number given so far; imported ones may leave holes below it. */
   #last = 0
 
@@ -50,14 +45,23 @@ export class Requests {
       if (!isWaiting(request)) {
         this.#waiting.delete(request.id)
         this.#deadlines.delete(request.id)
+        const ids = this.#about.get(taskOf(request) ?? '')
+        if (ids?.delete(request.id) && ids.size === 0) this.#about.delete(taskOf(request) ?? '')
         return
       }
       this.#waiting.add(request.id)
+      const task = taskOf(request)
+      if (task !== null) this.#about.set(task, (this.#about.get(task) ?? new Set()).add(request.id))
       if (request.deadline !== null && !this.#deadlines.has(request.id))
         this.#deadlines.set(request.id, clock.mono() + Math.max(0, Date.parse(request.deadline) - clock.wall()))
     }
     const see = (request: Request) => {
       if (request.type === 'merge_request') this.#merges.set(request.data.task, request.id)
+      if (request.type === 'plan_request' && request.data.task !== null) {
+        const plans = this.#plans.get(request.data.task)
+        if (plans) plans.push(request.id)
+        else this.#plans.set(request.data.task, [request.id])
+      }
       if (/^req_\d{1,15}$/.test(request.id)) this.#last = Math.max(this.#last, order(request.id))
       follow(request)
     }
@@ -82,9 +86,26 @@ export class Requests {
       : undefined
   }
 
+  /** Every plan ever opened for this task, in order. */
+  plansFor(task: string): RequestOf<'plan_request'>[] {
+    return (this.#plans.get(task) ?? []).flatMap(id => {
+      const request = this.get(id)?.value
+      return request?.type === 'plan_request' ? [request] : []
+    })
+  }
+
   /** Waiting ones, oldest first. */
   waiting(): Request[] {
-    return [...this.#waiting]
+    return this.#listed(this.#waiting)
+  }
+
+  /** Those of them that are about this task. */
+  waitingAbout(task: string): Request[] {
+    return this.#listed(this.#about.get(task) ?? [])
+  }
+
+  #listed(ids: Iterable<string>): Request[] {
+    return [...ids]
       .flatMap(id => this.get(id)?.value ?? [])
       .sort((a, b) => (a.createdAt < b.createdAt ? -1 : a.createdAt > b.createdAt ? 1 : order(a.id) - order(b.id)))
   }
@@ -174,8 +195,11 @@ export class Requests {
     if (!rec) return fail('unknown', `there is no request ${id}`, 'team requests --all lists them')
     const no = refusal(rec.value, by, decision, shown)
     if (no) return fail('refused', no.text, no.why === 'changed' ? 'team requests shows it' : undefined)
-    if (decision === 'ask' && (reason === null || reason.trim() === ''))
+    const isSilent = reason === null || reason.trim() === ''
+    if (decision === 'ask' && isSilent)
       return fail('usage', `say what you want to know about ${rec.value.id}`, 'give the question as --reason')
+    if (decision === 'approve' && rec.value.type === 'question' && isSilent)
+      return fail('usage', `${rec.value.id} is a question: it wants words`, `team answer ${rec.value.id} "…"`)
     const at = iso(this.#clock.wall())
     const next = decide(rec.value, by, decision, reason, at)
     const put = this.#put(rec, next, decision === 'ask' ? 'request.asked' : 'request.decided', by, {
@@ -186,11 +210,16 @@ export class Requests {
     return ok({ request: next, seq: put.value.seq, durable: this.#store.flushed() })
   }
 
-  /** The requester's (or, for what the supervisor opened, the owner's or the human's) answer to `ask`. */
+  /**
+   * The requester's (or, for what the supervisor opened, the owner's or the human's) answer to `ask`. A question is answered
+   * by whoever decides it: that is its approval, the text its reason.
+   */
   answer(id: string, by: string, text: string): Result<{ request: Request } & Write> {
     const rec = this.find(id)
     if (!rec) return fail('unknown', `there is no request ${id}`, 'team requests --all lists them')
     const request = rec.value
+    if (request.type === 'question' && !(request.status === 'needs_info' && by === request.from))
+      return this.decide(request.id, by, 'approve', text)
     const mayAnswer =
       by === 'human' || by === request.from || (request.type === 'merge_request' && by === request.data.owner)
     if (!mayAnswer) return fail('refused', `${request.id} was asked of ${request.from}, not of ${by}`)
@@ -232,6 +261,12 @@ export class Requests {
       )
     const put = this.#put(rec, next, outcome === 'expired' ? 'request.expired' : 'request.withdrawn', by, { reason })
     if (!put.ok) return put
+    // Whoever waits for it must hear that it will not be decided.
+    if (requestTypes[next.type].parks && (outcome === 'expired' || by === 'human'))
+      this.#tell(
+        next,
+        `${next.id} (${next.title}) ${outcome === 'expired' ? 'expired' : `was withdrawn by ${by}`}: ${reason}`,
+      )
     return ok({ request: next, seq: put.value.seq, durable: this.#store.flushed() })
   }
 
@@ -325,8 +360,14 @@ export class Requests {
 
 const order = (id: string): number => Number(id.replace(/\D/g, ''))
 
-const decisionText = (request: Request): string =>
-  `${request.id} (${request.title}) was ${request.status} by ${request.decidedBy}${request.reason === null ? '' : `: ${request.reason}`}`
+/** The task that a request is about, where it is about one. */
+const taskOf = (request: Request): string | null => ('task' in request.data ? request.data.task : null)
+
+const decisionText = (request: Request): string => {
+  const answered = request.type === 'question' && request.status === 'approved'
+  const reason = request.reason === null ? '' : `: ${request.reason}`
+  return `${request.id} (${request.title}) was ${answered ? 'answered' : request.status} by ${request.decidedBy}${reason}`
+}
 
 /** What a decision is bound to. */
 const hash = (...shown: unknown[]): string => createHash('sha256').update(JSON.stringify(shown)).digest('hex')

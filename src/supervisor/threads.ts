@@ -1,7 +1,7 @@
 import { type Clock, delay, iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { Limits } from '../protocol/config.ts'
-import type { TeammateState } from '../protocol/teammate.ts'
+import type { TeammateState, Waiting } from '../protocol/teammate.ts'
 import type { FromThread, ThreadData, ToThread } from '../protocol/thread.ts'
 import { afterDeath } from './backoff.ts'
 import { Pulse } from './pulse.ts'
@@ -17,7 +17,7 @@ export interface ThreadStatus {
   /** Wall time at which `state` was entered. */
   readonly since: string
   /** What it is parked on. While a restart is due: the restart, and `supervisor`. */
-  readonly waiting: { readonly what: string; readonly whom: string } | null
+  readonly waiting: Waiting | null
   /** Restarts since the last progress. */
   readonly restarts: number
   /** Why it died last, was stopped or was given up; null once it makes progress. */

@@ -1,14 +1,38 @@
+import type { Request } from '../protocol/request.ts'
 import { isEnded } from '../protocol/task.ts'
 import type { Requests } from './requests.ts'
 import type { Tasks } from './tasks.ts'
 
-/** A task that was cancelled or failed, in whichever way, takes along what is still asked about it. */
-export const withdrawStale = ({ tasks, requests }: { tasks: Tasks; requests: Requests }): void => {
-  for (const request of requests.waiting()) {
-    if (request.type !== 'merge_request') continue
-    const task = tasks.get(request.data.task)?.value
-    if (!task || !isEnded(task)) continue
-    const why = task.error === null ? '' : `: ${task.error}`
-    requests.end(request.id, 'withdrawn', 'supervisor', `task ${task.id} was ${task.status}${why}`)
+interface Ledger {
+  readonly tasks: Tasks
+  readonly requests: Requests
+}
+
+/**
+ * Ends what is still asked about a task that moved on: a merge of one that was cancelled or failed, and whatever its owner
+ * asked for it once it is not in that owner's hands any more. About `task`, or about any.
+ */
+export const withdrawStale = (ledger: Ledger, task?: string): void => {
+  const { requests } = ledger
+  for (const request of task === undefined ? requests.waiting() : requests.waitingAbout(task)) {
+    const why = stale(ledger, request)
+    if (why !== null) requests.end(request.id, 'withdrawn', 'supervisor', why)
   }
+}
+
+const stale = ({ tasks }: Ledger, request: Request): string | null => {
+  if (!('task' in request.data) || request.data.task === null) return null
+  const task = tasks.get(request.data.task)?.value
+  if (!task) return null
+  if (request.type !== 'merge_request')
+    return tasks.inHand(request.from)?.value.id === task.id
+      ? null
+      : `task ${task.id} is not in the hands of ${request.from} any more`
+  return isEnded(task) ? `task ${task.id} was ${task.status}${task.error === null ? '' : `: ${task.error}`}` : null
+}
+
+/** Ends what a teammate that does not run any more still asks for. */
+export const withdrawOf = ({ requests }: Pick<Ledger, 'requests'>, name: string): void => {
+  for (const request of requests.waiting())
+    if (request.from === name) requests.end(request.id, 'withdrawn', 'supervisor', `${name} has ended`)
 }

@@ -2,43 +2,21 @@ import { join } from 'node:path'
 import type { Item } from '../agent/items.ts'
 import { runTurn, type TurnEnd } from '../agent/loop.ts'
 import { closeTask, isLarge, renew } from '../agent/renew.ts'
-import { type Backoff, defaultBackoff, type Gate } from '../agent/retry.ts'
-import type { Session } from '../agent/session.ts'
-import type { Tool, ToolContext } from '../agent/tool.ts'
-import { type Clock, delay, iso } from '../lib/clock.ts'
-import { isRetryable, type Model, type ModelFault } from '../model/model.ts'
-import type { Limits, Member } from '../protocol/config.ts'
+import { defaultBackoff } from '../agent/retry.ts'
+import type { ToolContext } from '../agent/tool.ts'
+import { delay, iso } from '../lib/clock.ts'
+import { isRetryable, type ModelFault } from '../model/model.ts'
 import type { Call } from '../protocol/rpc.ts'
-import type { AssignedTask, FromThread, ToThread } from '../protocol/thread.ts'
-import type { Shell } from '../sandbox/shell.ts'
-import type { View } from '../sandbox/view.ts'
+import type { AssignedTask, ToThread } from '../protocol/thread.ts'
 import { takeBranch } from './branch.ts'
 import { type Choice, Intake } from './intake.ts'
+import type { LifeOptions } from './life-options.ts'
+import { Parking } from './parking.ts'
 import { askedToStop, toldToStop } from './shutdown.ts'
 import { endTaskFile, writeTaskFile } from './task-file.ts'
 import { Voice } from './voice.ts'
 import { watched } from './watched.ts'
 import { interruptedNote, reminder, sayFault, taskItem } from './words.ts'
-
-export interface LifeOptions {
-  readonly member: Member
-  readonly root: string
-  readonly limits: Limits
-  readonly session: Session
-  readonly call: Call
-  readonly post: (message: FromThread) => void
-  readonly model: Model
-  readonly tools: readonly Tool[]
-  readonly shell: Shell
-  readonly view: View
-  readonly gate: Gate
-  readonly clock: Clock
-  /** The system message as the files on disk make it now. */
-  readonly prefix: () => string
-  readonly backoff?: Backoff
-  /** How long to wait, in milliseconds, when every retry failed; doubles each time. */
-  readonly parkMs?: number
-}
 
 /** How often a turn may end without ending the task, and how often every retry may fail, before the task is given up. */
 const mostReminders = 2
@@ -49,7 +27,7 @@ const mostParks = 5
  *
  *   ready ──▶ idle ──assign──▶ working: branch, then turns until the task left the hand ──▶ idle
  *              └─────mail────▶ working: one turn ──▶ idle
- *   working ⇄ waiting (for the model)
+ *   working ⇄ waiting (for the model, or parked: for the decision on a request it opened)
  *   shutdown approved ──▶ draining: the tool calls of this round end ──▶ end          stop ──▶ end at once
  *
  * Hints (`mail`) only say "look again"; what is in hand is the holder's word (`assign`, `unassign`). A task in hand at the
@@ -60,6 +38,7 @@ export class Life {
   readonly #call: Call
   readonly #intake: Intake
   readonly #voice: Voice
+  readonly #parking: Parking
   readonly #read = new Map<string, string>()
   readonly #notes: string[] = []
   #next: AssignedTask | null = null
@@ -91,6 +70,15 @@ export class Life {
       batch: o.limits.messageBatch,
       out: join(o.view.home, 'out'),
       window: o.member.model.contextWindow,
+    })
+    this.#parking = new Parking({
+      name,
+      call: o.call,
+      intake: this.#intake,
+      voice: this.#voice,
+      mail: () => o.session.mail,
+      isOver: () => this.#ending !== null || this.#left !== null || (this.#next !== null && this.#inHand === null),
+      woken: () => this.#word(),
     })
   }
 
@@ -162,18 +150,26 @@ export class Life {
       this.#closeTask(`left while the thread was down: ${now}`)
       this.#notes.push(`You were restarted. Task ${id} is not in your hands any more.`)
     }
+    await this.#parking.resume(null)
     this.#resume = context.inTurn
   }
 
   /** Waits for a word of the daemon, unless one came since the last look. */
   async #rest(state: 'idle' | 'waiting', waiting: { what: string; whom: string } | null = null): Promise<void> {
     if (this.#ending !== null || this.#next || (this.#intake.due && this.#broken === null)) return
-    const woken = new Promise<void>(resolve => {
-      this.#wake = resolve
-    })
+    const word = this.#word()
     this.#voice.show(state, waiting)
-    await woken
-    this.#wake = null
+    await word
+  }
+
+  /** Resolves at the next word of the daemon. */
+  #word(): Promise<void> {
+    return new Promise(resolve => {
+      this.#wake = () => {
+        this.#wake = null
+        resolve()
+      }
+    })
   }
 
   // --- the task in hand
@@ -187,6 +183,8 @@ export class Life {
     this.#voice.show('working')
     const known = session.context.task?.item
     const again = known?.id === task.id && known.attempt === task.attempt
+    if (again) await this.#parking.resume(task.id)
+    else this.#parking.leave()
     if (!again) {
       if (known) this.#closeTask('given up')
       this.#renew()
@@ -203,6 +201,7 @@ export class Life {
     if (left) this.#closeTask(left.how)
     this.#inHand = null
     this.#left = null
+    this.#parking.leave()
   }
 
   /** Turns until the task left the hand, or this teammate ends. */
@@ -213,9 +212,12 @@ export class Life {
     let ended = 0
     let parks = 0
     while (!done()) {
+      await this.#parking.wait()
+      if (done()) return
       const end = await this.#oneTurn(items)
       items = []
       if (done()) return
+      if (this.#parking.isDue) continue
       if (end.how === 'rounds') await this.#fail(`${rounds} rounds went by without an end (limits.rounds)`)
       else if (end.how === 'ended') {
         parks = 0
@@ -258,9 +260,9 @@ export class Life {
   /** One turn for what came while nothing was in hand; false when there was nothing. */
   async #answerMail(): Promise<boolean> {
     const { session } = this.#o
-    let choice = await this.#intake.next(session.mail)
+    let choice = this.#parking.isDue ? null : await this.#intake.next(session.mail)
     if (choice && (await this.#agreeToStop(choice))) return true
-    if (!choice && !this.#resume) return false
+    if (!choice && !this.#resume && !this.#parking.isDue) return false
     // A prefix that stays the same costs less, so it is begun anew only when it must be.
     const isLong = !session.context.inTurn && isLarge(session, this.#o.member.model.contextWindow)
     if (this.#spoiled || isLong) this.#renew()
@@ -268,16 +270,19 @@ export class Life {
     this.#resume = false
     this.#turn = new AbortController()
     this.#voice.show('working')
-    for (let parks = 0; ; parks++) {
+    for (let parks = 0; ; ) {
+      if (choice === null) await this.#parking.wait()
+      if (this.#ending !== null || this.#next) return true
       const end = await this.#oneTurn([], choice)
       choice = null
+      if (this.#parking.isDue) continue
       if (end.how !== 'fault' || this.#ending !== null) return true
       if (!isRetryable(end.fault.kind) || parks >= mostParks) {
         this.#voice.event('warning', { text: `mail could not be answered: ${sayFault(end.fault)}` })
         this.#giveUpOn(end.fault)
         return true
       }
-      await this.#park(end.fault, parks)
+      await this.#park(end.fault, parks++)
       if (this.#ending !== null || this.#next) return true
     }
   }
@@ -322,7 +327,7 @@ export class Life {
         const taken = () => this.#intake.acknowledge(choice.mark.upTo, session.context.turn)
         return { items: all, mail: choice.mark, taken }
       },
-      endsHere: () => this.#ending ?? (this.#left?.gone ? this.#left.how : null),
+      endsHere: () => this.#ending ?? (this.#left?.gone ? this.#left.how : null) ?? this.#parking.reason(),
       limits: { rounds: limits.rounds, retries: limits.modelRetries, window: member.model.contextWindow ?? null },
       backoff: this.#o.backoff ?? defaultBackoff,
       gate,
@@ -342,6 +347,7 @@ export class Life {
       shell,
       call: this.#call,
       signal,
+      park: request => this.#parking.park(request),
       task: () => (this.#inHand && !this.#left ? { id: this.#inHand.id, branch: this.#inHand.branch } : null),
       todo: { get: () => session.todo, set: items => session.setTodo(items) },
       read: this.#read,

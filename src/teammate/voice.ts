@@ -3,10 +3,10 @@ import type { Session } from '../agent/session.ts'
 import type { Tool } from '../agent/tool.ts'
 import type { Model } from '../model/model.ts'
 import type { Member } from '../protocol/config.ts'
+import type { Waiting } from '../protocol/teammate.ts'
 import type { FromThread } from '../protocol/thread.ts'
 
 type State = Extract<FromThread, { t: 'state' }>['state']
-type Waiting = { readonly what: string; readonly whom: string } | null
 
 /** A wait for the model shorter than this is not worth a word on a screen. */
 const shownWaitMs = 3000
@@ -38,7 +38,7 @@ export class Voice {
     this.#o.post({ t: 'ready' })
   }
 
-  show(state: State, waiting: Waiting = null): void {
+  show(state: State, waiting: Waiting | null = null): void {
     const shown = JSON.stringify([state, waiting])
     if (shown === this.#shown) return
     this.#shown = shown

@@ -3,6 +3,7 @@ import { relative } from 'node:path'
 import * as z from 'zod'
 import { defineTool, error, said, type Tool } from '../agent/tool.ts'
 import type { CommandResult } from '../sandbox/shell.ts'
+import { gate } from './gate.ts'
 
 const maxSeconds = 3600
 
@@ -10,7 +11,10 @@ export const bash: Tool = defineTool({
   name: 'bash',
   description: 'Run a shell command in repo/.',
   input: z.strictObject({ command: z.string().min(1), timeout_s: z.number().positive().max(maxSeconds).optional() }),
-  async run({ command, timeout_s }, { view, shell, signal, limits }) {
+  async run({ command, timeout_s }, context) {
+    const { view, shell, signal, limits } = context
+    const closed = await gate(context)
+    if (closed) return closed
     const seconds = timeout_s ?? limits.commandSeconds
     const out = view.mounts.find(mount => mount.at === 'out')?.real
     if (out !== undefined) mkdirSync(out, { recursive: true })

@@ -5,6 +5,7 @@ import { cut, wellFormed } from '../lib/text.ts'
 import { replaceFileAt } from '../sandbox/open.ts'
 import { asBytes, endingsOf, flatten, mainEnding } from './endings.ts'
 import { existing, maxWhole } from './files.ts'
+import { gate } from './gate.ts'
 import { count, gitsOwn, isGits, refused, revision } from './paths.ts'
 
 export interface Edit {
@@ -19,11 +20,13 @@ export const editFile: Tool = defineTool({
     path: z.string(),
     edits: z.array(z.strictObject({ old_text: z.string().min(1), new_text: z.string() })).min(1),
   }),
-  run({ path, edits }, context) {
+  async run({ path, edits }, context) {
     const found = context.view.resolve(path, 'write')
     if (!found.ok) return refused(found.fault)
     const { real, shown } = found.value
     if (isGits(shown)) return gitsOwn(shown)
+    const closed = await gate(context, shown)
+    if (closed) return closed
     const before = existing(real)
     if (before === null) return error(`${shown} does not exist: make it with write_file`)
     if (before === 'folder' || before === 'special') return error(`${shown} is no regular file`)

@@ -6,6 +6,7 @@ import { cut, wellFormed } from '../lib/text.ts'
 import { appendFileAt, openFile, replaceFileAt } from '../sandbox/open.ts'
 import { isTop } from '../sandbox/view.ts'
 import { likeBefore } from './endings.ts'
+import { gate } from './gate.ts'
 import { count, gitsOwn, isGits, refused, revision } from './paths.ts'
 
 const maxEntries = 500
@@ -164,12 +165,14 @@ export const writeFile: Tool = defineTool({
   name: 'write_file',
   description: 'Write a whole file (NOTES.md: append). Its folder must exist.',
   input: z.strictObject({ path: z.string(), content: z.string() }),
-  run({ path, content }, context) {
+  async run({ path, content }, context) {
     const { view } = context
     const found = view.resolve(path, 'append')
     if (!found.ok) return refused(found.fault)
     const { real, shown, mount } = found.value
     if (isGits(shown)) return gitsOwn(shown)
+    const closed = await gate(context, shown)
+    if (closed) return closed
     const text = wellFormed(content)
     if (mount.access === 'append') return append(real, shown, text)
     const parent = dirname(real)

@@ -1,6 +1,7 @@
 import type { Tool } from '../agent/tool.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
+import { askUser } from './ask.ts'
 import { bash } from './bash.ts'
 import { editFile } from './edit.ts'
 import { ls, readFile, writeFile } from './files.ts'
@@ -12,6 +13,7 @@ import { todo } from './todo.ts'
 
 /** Every tool a teammate has unless its `tools` say otherwise, sorted by name: a new one is one line here. */
 export const defaultTools: readonly Tool[] = [
+  askUser,
   bash,
   editFile,
   grep,

@@ -1,6 +1,8 @@
 import * as z from 'zod'
 import { defineTool, error, said, type Tool, type ToolContext, type ToolResult } from '../agent/tool.ts'
-import { requestTypeNames } from '../protocol/request.ts'
+import { isParking, isWaiting } from '../protocol/request.ts'
+import { requestTypeNames, requestTypes } from '../protocol/request-types.ts'
+import type { RpcParams } from '../protocol/rpc.ts'
 import { refused } from './paths.ts'
 
 /** Grace that a teammate's own shutdown asks for when it names none. */
@@ -27,13 +29,11 @@ export const request: Tool = defineTool({
     if (missing.length > 0) return error(`request ${args.action} needs ${missing.join(' and ')}`)
     const { id = '', body = '', decision = 'ask', reason } = args
     switch (args.action) {
-      case 'open':
-        return open(
-          args.type ?? 'shutdown_request',
-          [args.title, body].filter(Boolean).join('\n\n'),
-          args.data,
-          context,
-        )
+      case 'open': {
+        const type = args.type ?? 'question'
+        const data = { ...(type === 'shutdown_request' ? { teammate: context.name, graceMs } : {}), ...args.data }
+        return openAndPark({ type, body, data, ...(args.title ? { title: args.title } : {}) }, context)
+      }
       case 'decide': {
         if (decision !== 'approve' && !reason) return error(`say why in reason when you ${decision}`)
         const decided = await context.call('request.decide', { id, decision, ...(reason ? { reason } : {}) })
@@ -47,9 +47,10 @@ export const request: Tool = defineTool({
       }
       case 'answer': {
         const answered = await context.call('request.answer', { id, text: body })
-        return answered.ok
-          ? said(`${id} is answered and waits for ${answered.value.request.to} again`)
-          : refused(answered.fault)
+        if (!answered.ok) return refused(answered.fault)
+        const { request } = answered.value
+        if (isParking(request) && request.from === context.name) context.park(request.id)
+        return said(`${id} is answered${isWaiting(request) ? ` and waits for ${request.to} again` : ''}`)
       }
       case 'withdraw': {
         const gone = await context.call('request.withdraw', { id, ...(reason ? { reason } : {}) })
@@ -59,15 +60,19 @@ export const request: Tool = defineTool({
   },
 })
 
-const open = async (
-  type: (typeof requestTypeNames)[number],
-  body: string,
-  data: Readonly<Record<string, unknown>> | undefined,
-  { call, name }: ToolContext,
+/** Opens a request. One that its asker waits for ends the turn: the decision comes as a message, and the work goes on then. */
+export const openAndPark = async (
+  asked: RpcParams<'request.open'>,
+  { call, park }: ToolContext,
 ): Promise<ToolResult> => {
-  if (type === 'merge_request') return error('merge requests are opened for you: end the task with task complete')
-  const opened = await call('request.open', { type, body, data: { teammate: name, graceMs, ...data } })
-  return opened.ok
-    ? said(`opened ${opened.value.request.id}, ${opened.value.request.to} decides`)
-    : refused(opened.fault)
+  const opened = await call('request.open', asked)
+  if (!opened.ok) return refused(opened.fault)
+  const { id, to, type, outcome } = opened.value.request
+  if (!requestTypes[type].parks) return said(`opened ${id}, ${to} decides`)
+  if (outcome === null) park(id)
+  return said(
+    outcome === null
+      ? `opened ${id}, ${to} decides. Your turn ends here; the decision comes as a message.`
+      : `opened ${id}, which is ${opened.value.request.status} already${opened.value.request.effect?.detail ? `: ${opened.value.request.effect.detail}` : ''}`,
+  )
 }

@@ -51,6 +51,7 @@ export const toolContext = (session: Session, home: string): ToolContext => ({
   shell: noShell,
   call: async () => fail('offline', 'no holder in this test'),
   signal: new AbortController().signal,
+  park: () => {},
   task: () => null,
   todo: { get: () => session.todo, set: items => session.setTodo(items) },
   read: new Map(),

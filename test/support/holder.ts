@@ -101,6 +101,7 @@ export const member: Member = {
   tools: null,
   permissions: { allow: [], ask: [], deny: [] },
   autoClaim: true,
+  needsPlan: false,
   lead: false,
   can: ['write'],
 }

@@ -15,6 +15,8 @@ export const toolContext = (
   const calls: [string, unknown][] = []
   const call = (async (method: string, params: never): Promise<Result<unknown>> => {
     calls.push([method, params])
+    // Every gate is open unless a test closes it.
+    if (method === 'task.gate' && !answers[method]) return ok(null)
     const answer = answers[method]
     if (!answer) return fail('unknown', `nobody answers ${method}`)
     const value = answer(params)
@@ -32,6 +34,7 @@ export const toolContext = (
     }),
     call,
     signal: new AbortController().signal,
+    park: () => {},
     task: () => null,
     todo: {
       get: () => items,

@@ -130,8 +130,8 @@ describe('loadConfig', () => {
     expect(fault({ teammates: [{ name: 'a', budget: {} }] })).toContain(
       'teammates[0].budget: not supported by this version yet',
     )
-    expect(fault({ ...team('a'), approvals: { question: 'human' } })).toContain(
-      'approvals.question: not supported by this version yet',
+    expect(fault({ ...team('a'), approvals: { permission_request: 'auto' } })).toContain(
+      'approvals.permission_request: this is never decided by itself',
     )
     expect(fault({ teammates: [{ name: 'a', tools: ['memory'] }] })).toContain('the tool memory is not supported')
   })

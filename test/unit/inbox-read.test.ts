@@ -1,25 +1,12 @@
 import { expect, test } from 'vitest'
 import type { MailMark } from '../../src/agent/entry.ts'
-import { clock } from '../../src/lib/clock.ts'
 import { unwrap } from '../../src/lib/result.ts'
-import { Config, members } from '../../src/protocol/config.ts'
-import type { RpcResults, Status } from '../../src/protocol/rpc.ts'
-import { openMemoryStore } from '../../src/store/memory.ts'
-import { makeCore } from '../../src/supervisor/core.ts'
-import { makeHandlers } from '../../src/supervisor/handlers.ts'
+import type { RpcResults } from '../../src/protocol/rpc.ts'
 import { choose, lookAhead } from '../../src/teammate/intake.ts'
+import { coreOf } from '../support/core.ts'
 
 const setup = () => {
-  const store = openMemoryStore(clock)
-  const config = Config.parse({ teammates: [{ name: 'alice' }] })
-  const core = makeCore(
-    { store, root: '/nowhere', workspace: '/nowhere', mode: 'dir', config, members: members(config), clock, hub: null },
-    () => null,
-  )
-  const unused = () => {
-    throw new Error('not asked in this test')
-  }
-  const handlers = makeHandlers(core, unused as () => Promise<Status>, unused, null)
+  const { store, core, handlers } = coreOf({ teammates: [{ name: 'alice' }] })
   const read = async (after: number) =>
     unwrap(
       await handlers.call('alice', 'inbox.read', { name: 'alice', after, limit: lookAhead }),

@@ -1,0 +1,125 @@
+import * as z from 'zod'
+import { Name, TaskId } from './ids.ts'
+import { TaskDrop } from './task.ts'
+
+/** What a request type is. Everything that the ledger, the tool and the command line need of it stands here. */
+export interface RequestTypeEntry {
+  /** Its content besides title and body. `task`, where it has one, is the asker's task in hand: set by the holder. */
+  readonly data: z.ZodObject
+  /** `leads`: the lead or the human, and a teammate for itself. `supervisor`: opened for a teammate, never by one. */
+  readonly opens: 'leads' | 'teammate' | 'supervisor'
+  /** Who decides unless `approvals` names another; `lead` is the human where there is none, or where the lead asks. */
+  readonly decides: 'human' | 'lead' | 'supervisor' | 'addressee'
+  /** Whether `approvals` may name who decides, and may be `auto`. */
+  readonly approvals: 'any' | 'no auto' | 'fixed'
+  /** The asker does nothing until it is decided: its turn ends and its thread costs nothing. */
+  readonly parks: boolean
+  /** What it is called where its opener gave it no title. */
+  readonly title: (from: string) => string
+  /** What comes of an approval, and of nobody deciding in time. */
+  readonly effect: string
+}
+
+export const ShutdownData = z.object({ teammate: Name, graceMs: z.number().int().min(0) })
+export const MergeData = z.object({
+  task: TaskId,
+  /** Which attempt at the task claimed it done: each leads to one claim at most, so this names the claim. */
+  attempt: z.number().int().default(0),
+  owner: Name,
+  branch: z.string(),
+  /** The head that approval binds to. */
+  head: z.string(),
+  /** The trunk when the request was opened, for people: a newer one needs no new approval. */
+  trunk: z.string(),
+  commits: z.number().int(),
+  files: z.array(z.string()),
+  verify: z.array(z.string()),
+})
+const ofTask = { task: TaskId.nullable().default(null) }
+export const PlanData = z.object({
+  ...ofTask,
+  /** A plan for the team: these become tasks, all at once, when it is approved. */
+  tasks: z.array(TaskDrop).optional(),
+})
+export const PermissionData = z.object({
+  ...ofTask,
+  command: z.string().min(1),
+  /** What would allow commands like this one from now on, when the decider says so. */
+  rule: z.string().nullable().default(null),
+})
+export const QuestionData = z.object(ofTask)
+/** Seconds for which a lease is given at most, unless it asks for less. */
+export const longestLease = 3600
+export const LeaseData = z.object({
+  ...ofTask,
+  kind: z.enum(['path', 'port', 'name']),
+  /** Globs from the top of the workspace; a port (or `any`); a name. */
+  what: z.array(z.string().min(1)).min(1).max(32),
+  seconds: z.number().int().min(1).max(longestLease).default(600),
+})
+
+/**
+ * The table of request types. Adding one is one entry here, and (where an approval does something) one line in
+ * `supervisor/effects.ts`.
+ */
+export const requestTypes = {
+  shutdown_request: {
+    data: ShutdownData,
+    opens: 'leads',
+    decides: 'addressee',
+    approvals: 'fixed',
+    parks: false,
+    title: from => `${from} asks to shut down`,
+    effect: 'the teammate ends at its next safe point; when nobody decides in time it is stopped by force, recorded so',
+  },
+  plan_request: {
+    data: PlanData,
+    opens: 'teammate',
+    decides: 'lead',
+    approvals: 'any',
+    parks: true,
+    title: from => `plan of ${from}`,
+    effect: 'the work described may start; proposed tasks are created',
+  },
+  resource_request: {
+    data: LeaseData,
+    opens: 'teammate',
+    decides: 'supervisor',
+    approvals: 'fixed',
+    parks: true,
+    title: from => `lease for ${from}`,
+    effect: 'the lease is held until it is given back, its time is over or its holder ends',
+  },
+  merge_request: {
+    data: MergeData,
+    opens: 'supervisor',
+    decides: 'human',
+    approvals: 'any',
+    parks: false,
+    title: () => 'merge',
+    effect: 'verify the merge and move the trunk',
+  },
+  permission_request: {
+    data: PermissionData,
+    opens: 'teammate',
+    decides: 'human',
+    approvals: 'no auto',
+    parks: true,
+    title: from => `${from} wants to run a command`,
+    effect: 'this command may run once, or what the rule shown allows from now on',
+  },
+  question: {
+    data: QuestionData,
+    opens: 'teammate',
+    decides: 'human',
+    approvals: 'no auto',
+    parks: true,
+    title: from => `question of ${from}`,
+    effect: 'the answer goes to who asked, who goes on',
+  },
+} as const satisfies Readonly<Record<string, RequestTypeEntry>>
+
+export type RequestType = keyof typeof requestTypes
+export const requestTypeNames = Object.keys(requestTypes) as [RequestType, ...RequestType[]]
+/** The types that config.json's `approvals` may hand to somebody else. */
+export const approvable = requestTypeNames.filter(name => requestTypes[name].approvals !== 'fixed')

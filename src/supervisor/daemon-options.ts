@@ -1,0 +1,44 @@
+import type { Clock } from '../lib/clock.ts'
+import type { Result } from '../lib/result.ts'
+import type { Config, Member } from '../protocol/config.ts'
+import type { JournalEntry } from '../protocol/event.ts'
+import type { Call, DownReport, Hello } from '../protocol/rpc.ts'
+import type { Probe } from '../sandbox/shell.ts'
+import type { DownOptions } from './shutdown.ts'
+
+export interface DaemonOptions {
+  readonly root: string
+  readonly workspace: string
+  readonly mode: 'git' | 'dir'
+  readonly config: Config
+  readonly members: readonly Member[]
+  /** Real paths of config.json's `data`. */
+  readonly dataPaths: readonly string[]
+  /** Values that must never reach a log, a journal, a message or a model. */
+  readonly secrets: readonly string[]
+  /** The whole environment of the teammates' threads. */
+  readonly threadEnv: Readonly<Record<string, string>>
+  readonly threadEntry: string
+  /** The built file of scribe-main.ts: task files are then written in a thread of their own. */
+  readonly scribeEntry?: string | undefined
+  readonly probe: Probe
+  readonly version: string
+  readonly clock: Clock
+  /** End by itself when nothing can go on without a person. */
+  readonly once: boolean
+  /** The person's word that a holder on another host is dead. */
+  readonly takeover: boolean
+  readonly onEntry: (entry: JournalEntry) => void
+}
+
+export interface Daemon {
+  readonly hello: Hello
+  readonly handlers: Call
+  /** Resolves when every teammate was brought up or could not be, or when the daemon ended before that. */
+  readonly ready: Promise<void>
+  /** Resolves when the daemon has ended and let go of the root. */
+  readonly done: Promise<{ exit: number; reason: string }>
+  /** It has begun to end: everyone was stopped, and it lets go of the root. */
+  readonly isEnding: boolean
+  down(o: DownOptions): Promise<Result<DownReport>>
+}

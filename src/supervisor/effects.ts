@@ -1,0 +1,25 @@
+import type { Request, RequestOf } from '../protocol/request.ts'
+import type { RequestType } from '../protocol/request-types.ts'
+import type { Core } from './core.ts'
+
+/** What a decision sets off, by type; a type that is not here sets off nothing but the news of it. */
+export type Effects = { readonly [T in RequestType]?: (request: RequestOf<T>) => void }
+
+/**
+ * Follows a request whose records changed, or that an earlier daemon left: an effect starts from what is on record, and looks
+ * there for what of it was done already, so following again does nothing twice.
+ */
+export const follow = (effects: Effects, request: Request): void => {
+  const effect = effects[request.type] as ((request: Request) => void) | undefined
+  effect?.(request)
+}
+
+/** An approved plan for the team becomes its tasks, all at once; the request's id keeps that from happening twice. */
+export const createPlanned = (core: Core, request: RequestOf<'plan_request'>): void => {
+  const { tasks } = request.data
+  if (request.status !== 'approved' || tasks === undefined || request.effect?.step === 'done') return
+  if (request.effect === null && !core.requests.effect(request.id, 'intent').ok) return
+  const added = core.tasks.add(tasks, { by: request.decidedBy ?? 'human', key: `plan/${request.id}` })
+  if (added.ok) core.requests.effect(request.id, 'done', 'ok', `created ${added.value.ids.join(', ')}`)
+  else core.requests.effect(request.id, 'done', 'failed', added.fault.message)
+}

@@ -1,0 +1,35 @@
+import { fail, ok, type Result } from '../lib/result.ts'
+import type { RequestOf } from '../protocol/request.ts'
+import type { Task } from '../protocol/task.ts'
+import type { Core } from './core.ts'
+
+/**
+ * May this teammate write now (in its workspace, at these paths; none given: anywhere)? What must be approved first, by the
+ * ledger's word. Asked by the tools before each write, so that a gate closes as soon as the records say so.
+ */
+export const mayWrite = (core: Core, actor: string, _paths: readonly string[]): Result<null> => {
+  const task = core.tasks.inHand(actor)?.value
+  return task && needsPlan(core, actor, task) ? planned(core, actor, task) : ok(null)
+}
+
+/** Does a plan have to be approved before anything of the task is written by this teammate? */
+export const needsPlan = (core: Core, actor: string, task: Task): boolean =>
+  task.needsPlan || core.members.some(member => member.name === actor && member.needsPlan)
+
+/** The plan that counts is the latest: a new one closes the gate again until it is decided. */
+const planned = (core: Core, actor: string, task: Task): Result<null> => {
+  const plan = latestPlan(core, actor, task.id)
+  if (plan?.status === 'approved') return ok(null)
+  const how = 'open a plan_request with the request tool (body: what you will do, and to which files)'
+  if (!plan) return fail('refused', `task ${task.id} needs an approved plan before anything is written`, how)
+  return plan.outcome === null
+    ? fail('refused', `the plan ${plan.id} is not decided yet`, `${plan.to} decides; end your turn`)
+    : fail('refused', `the plan ${plan.id} was rejected: ${plan.reason ?? 'no reason given'}`, how)
+}
+
+const latestPlan = (core: Core, actor: string, task: string): RequestOf<'plan_request'> | undefined => {
+  let latest: RequestOf<'plan_request'> | undefined
+  for (const request of core.requests.plansFor(task))
+    if (request.from === actor && (request.outcome === null || request.outcome === 'decided')) latest = request
+  return latest
+}

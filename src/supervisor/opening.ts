@@ -1,0 +1,59 @@
+import { fail, ok, type Result } from '../lib/result.ts'
+import { type RequestType, requestTypes } from '../protocol/request-types.ts'
+import type { RpcParsed } from '../protocol/rpc.ts'
+import { type Core, deciderOf } from './core.ts'
+import type { Opening } from './requests.ts'
+
+/**
+ * What an asker says, as the request that the table makes of it: who may open it, who decides, until when. What it is about
+ * (the task in hand) is the holder's word, never the asker's.
+ */
+export const opening = (
+  core: Core,
+  actor: string,
+  { type, title, body, data }: RpcParsed<'request.open'>,
+): Result<Opening<RequestType>> => {
+  const entry = requestTypes[type]
+  if (entry.opens === 'supervisor')
+    return fail('refused', `${type} is opened by the supervisor alone`, 'a claim opens it: task complete')
+  if (type === 'shutdown_request') return shutdown(core, actor, body, data)
+  if (actor === 'human') return fail('refused', `${type} is opened by a teammate`, 'you may simply say so: team send')
+  const parsed = entry.data.safeParse({ ...data, task: core.tasks.inHand(actor)?.value.id ?? null })
+  if (!parsed.success)
+    return fail(
+      'invalid',
+      parsed.error.issues.map(issue => `data.${issue.path.join('.')}: ${issue.message}`).join('; '),
+    )
+  if (type === 'question' || type === 'plan_request')
+    if (body.trim() === '') return fail('invalid', `say in body what ${type === 'question' ? 'you ask' : 'you plan'}`)
+  return ok({
+    type,
+    from: actor,
+    to: deciderOf(core, type, actor),
+    title: title?.trim() || entry.title(actor),
+    body,
+    data: parsed.data as Opening<RequestType>['data'],
+  })
+}
+
+const shutdown = (
+  core: Core,
+  actor: string,
+  body: string,
+  data: Readonly<Record<string, unknown>>,
+): Result<Opening<RequestType>> => {
+  const of = typeof data.teammate === 'string' ? data.teammate : actor
+  const own = of === actor
+  if (!own && actor !== 'human' && actor !== core.config.lead)
+    return fail('refused', 'only the human or the lead may ask a teammate to shut down')
+  const graceMs = typeof data.graceMs === 'number' ? data.graceMs : core.config.limits.graceSeconds * 1000
+  return ok({
+    type: 'shutdown_request',
+    from: actor,
+    to: own ? 'human' : of,
+    title: own ? requestTypes.shutdown_request.title(actor) : `shut down, ${of}`,
+    body,
+    data: { teammate: of, graceMs },
+    ...(own ? {} : { deadlineMs: graceMs }),
+  })
+}

@@ -1,0 +1,333 @@
+import { rmSync } from 'node:fs'
+import type { Hub } from '../git/hub.ts'
+import { iso } from '../lib/clock.ts'
+import { makeRedactor } from '../lib/redact.ts'
+import type { Result } from '../lib/result.ts'
+import type { JournalEntry } from '../protocol/event.ts'
+import type { Stored } from '../protocol/message.ts'
+import type { Call, DownReport, Hello } from '../protocol/rpc.ts'
+import { endLeftovers, teamMarker } from '../sandbox/leftover.ts'
+import { makeShell } from '../sandbox/make-shell.ts'
+import type { Shell } from '../sandbox/shell.ts'
+import type { View } from '../sandbox/view.ts'
+import type { Holder } from '../store/index.ts'
+import { layout } from '../store/root.ts'
+import { bringBase } from './base.ts'
+import { type Core, makeCore } from './core.ts'
+import { Crew } from './crew.ts'
+import type { Daemon, DaemonOptions } from './daemon-options.ts'
+import { createPlanned, type Effects, follow } from './effects.ts'
+import { Folders } from './folders.ts'
+import { type Handlers, makeHandlers } from './handlers.ts'
+import { hiddenPaths } from './hidden.ts'
+import { importRequests } from './import.ts'
+import { type DaemonLog, openLog } from './log.ts'
+import { type MembersOptions, restartMember, startMember } from './members.ts'
+import { Notices } from './notices.ts'
+import { afterClaim, Proof } from './proof.ts'
+import { Quiet } from './quiet.ts'
+import { type DownOptions, releaseOrphans, Shutdown, settleShutdown } from './shutdown.ts'
+import { makeStatus } from './status.ts'
+import { takeTaskMessage, takeTaskMessages } from './task-messages.ts'
+import { withdrawStale } from './withdraw.ts'
+
+/** What a running daemon is made of, in the order in which it is started; ended in reverse. */
+export class Run implements Daemon {
+  readonly hello: Hello
+  readonly handlers: Call
+  readonly done: Promise<{ exit: number; reason: string }>
+  ready: Promise<void> = Promise.resolve()
+  #starting: Promise<void> = Promise.resolve()
+  readonly #o: DaemonOptions
+  readonly #holder: Holder
+  readonly #core: Core
+  readonly #log: DaemonLog
+  readonly #notices: Notices
+  readonly #folders: Folders
+  readonly #crew: Crew
+  readonly #proof: Proof
+  readonly #shutdown: Shutdown
+  readonly #table: Handlers
+  readonly #quiet: Quiet
+  readonly #effects: Effects
+  readonly #shellFor: (view: View) => Shell
+  readonly #ending = new AbortController()
+  #finish: (end: { exit: number; reason: string }) => void = () => undefined
+  #going: Promise<Result<DownReport>> | null = null
+  #expiry: NodeJS.Timeout | undefined
+  #ended = false
+
+  constructor(o: DaemonOptions, holder: Holder, hub: Hub | null) {
+    this.#o = o
+    this.#holder = holder
+    this.hello = holder.hello
+    this.done = new Promise(resolve => {
+      this.#finish = resolve
+    })
+    const { root, workspace, mode, config, members, clock, probe, secrets } = o
+    const redact = makeRedactor(secrets)
+    this.#log = openLog(layout(root).daemonLog, redact)
+    const core = makeCore({ store: holder.store, root, workspace, mode, config, members, clock, hub }, name => {
+      const state = this.#crew.threads.status(name)?.state
+      return state === 'stopped' || state === 'failed' ? `${name} is ${state}` : null
+    })
+    this.#core = core
+    this.#notices = new Notices(core, this.#log)
+    this.#shellFor = view =>
+      makeShell({
+        view,
+        probe,
+        mode: config.sandbox,
+        permissions: config.permissions,
+        env: o.threadEnv,
+        secrets,
+        marker: teamMarker(root, 'verify'),
+      })
+    this.#folders = new Folders(core, {
+      onTaskMessage: stored => takeTaskMessage(core, this.#notices, stored),
+      onFailure: error => this.fatal(error),
+      scribeEntry: o.scribeEntry,
+    })
+    this.#crew = new Crew({
+      core,
+      notices: this.#notices,
+      log: this.#log,
+      redact,
+      threadEntry: o.threadEntry,
+      threadEnv: o.threadEnv,
+      table: () => this.#table,
+      onChange: () => this.#changed(),
+      isGoing: () => this.#going !== null,
+      onFailure: error => this.fatal(error),
+    })
+    this.#proof = new Proof({
+      core,
+      shell: this.#shellFor,
+      hidden: hiddenPaths(o),
+      signal: this.#ending.signal,
+      onProblem: text => this.#notices.problem('proof', text),
+    })
+    const { threads } = this.#crew
+    this.#shutdown = new Shutdown({
+      core,
+      threads,
+      notices: this.#notices,
+      afterStop: name => this.#crew.afterStop(name, 'it was shut down'),
+      onFailure: error => this.fatal(error),
+    })
+    this.#effects = {
+      shutdown_request: request => this.#shutdown.advance(request),
+      merge_request: request => this.#advance(request.data.task),
+      plan_request: request => createPlanned(core, request),
+    }
+    this.#table = makeHandlers(
+      core,
+      () => this.#status(),
+      () => this.hello,
+      {
+        down: params => this.down(params),
+        restart: name => restartMember(this.#team, name),
+        after: id => afterClaim(core, id),
+      },
+    )
+    this.#quiet = new Quiet({
+      core,
+      crew: this.#crew,
+      proof: this.#proof,
+      folders: this.#folders,
+      onQuiet: open => this.#endQuietly(open),
+      onFailure: error => this.fatal(error),
+    })
+    this.handlers = this.#table.human
+  }
+
+  get isEnding(): boolean {
+    return this.#ended
+  }
+
+  /** Starts everything. What goes wrong in it ends the daemon. */
+  begin(): void {
+    this.#starting = this.#start().catch(error => {
+      // Ending waits for this, so it is not waited for here.
+      this.fatal(error)
+    })
+    this.ready = Promise.race([this.#starting, this.done]).then(() => undefined)
+  }
+
+  /** Looks up between its steps whether the daemon is ending already: then it starts nothing more. */
+  async #start(): Promise<void> {
+    const { store, tasks, requests, members, clock } = this.#core
+    const paths = layout(this.#o.root)
+    store.onEntry(entry => this.#entry(entry))
+    importRequests(store, paths.requests, iso(clock.wall()))
+    tasks.recover()
+    requests.recover()
+    withdrawStale(this.#core)
+    takeTaskMessages(this.#core, this.#notices)
+    for (const request of requests.all()) if (request.type === 'shutdown_request') settleShutdown(this.#core, request)
+    await releaseOrphans(this.#core)
+    rmSync(paths.verify, { recursive: true, force: true })
+    await endLeftovers(teamMarker(this.#o.root, ''), 2000)
+    if (this.#ended) return
+    await this.#folders.start()
+    if (this.#ended) return
+    store.requests.watch((_id, { value }) => {
+      follow(this.#effects, value)
+      this.#armExpiry()
+    })
+    store.tasks.watch((id, { value }, old, why) => {
+      if (value.claimed) this.#advance(id)
+      this.#crew.taskChanged(value, old?.value, why.by)
+      if ((value.status === 'failed' || value.status === 'cancelled') && old && old.value.status !== value.status)
+        this.#notices.taskEnded(value)
+      this.#changed()
+    })
+    for (const [id] of [...store.tasks.list()]) this.#advance(id)
+    for (const request of requests.all()) if (request.type === 'plan_request') follow(this.#effects, request)
+    this.#armExpiry()
+    this.#holder.serve((method, params, { stream, signal }) =>
+      this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
+    )
+    await bringBase(this.#core, text => this.#notices.problem('base', text))
+    for (const member of members) {
+      if (this.#ended) return
+      await startMember(this.#team, member)
+    }
+    if (this.#ended) return
+    await store.flushed()
+    this.#crew.dispatch.kick()
+    this.#changed()
+  }
+
+  /** What bringing a teammate up takes. */
+  get #team(): MembersOptions {
+    const { probe, dataPaths, secrets } = this.#o
+    const { threads } = this.#crew
+    const signal = this.#ending.signal
+    return {
+      core: this.#core,
+      probe,
+      dataPaths,
+      secrets,
+      threads,
+      notices: this.#notices,
+      shellFor: this.#shellFor,
+      signal,
+    }
+  }
+
+  /** Asks everyone to stop by the protocol, then ends. A rejection is reported and the daemon goes on. A second call with `force` hurries the first. */
+  down(o: DownOptions): Promise<Result<DownReport>> {
+    if (o.names) return this.#shutdown.all({ ...o, by: 'human' })
+    if (this.#going && o.force) void this.#forceAll()
+    this.#going ??= this.#down(o, { exit: 0, reason: 'team down' })
+    return this.#going
+  }
+
+  /** The journal cannot be written, or there is a bug where it must not be: nothing more can be promised, so it ends, loudly. */
+  fatal(error: unknown): void {
+    if (this.#ended) return
+    const text = error instanceof Error ? error.message : String(error)
+    this.#log.error(`the daemon cannot go on: ${text}`, error)
+    void this.#end({ exit: 1, reason: `it cannot go on: ${text}` })
+  }
+
+  async #down(o: DownOptions, end: { exit: number; reason: string }): Promise<Result<DownReport>> {
+    this.#crew.dispatch.pause()
+    const report = await this.#shutdown.all({ ...o, by: 'human' })
+    if (report.ok && report.value.rejected.length > 0) {
+      this.#going = null
+      this.#crew.dispatch.resume()
+      return report
+    }
+    await this.#end(end)
+    return report
+  }
+
+  async #forceAll(): Promise<void> {
+    const { requests } = this.#core
+    for (const request of requests.waiting())
+      if (request.type === 'shutdown_request')
+        requests.end(request.id, 'expired', 'supervisor', 'the human asked to stop at once')
+    const { threads } = this.#crew
+    await Promise.all(threads.names().map(name => threads.stop(name, 'forced', 0)))
+  }
+
+  /** With `once`: what waits for a person decides the exit code. False when somebody rejects the shutdown. */
+  async #endQuietly(open: number): Promise<boolean> {
+    if (this.#going) return true
+    const timeoutMs = this.#o.config.limits.graceSeconds * 1000
+    const reason =
+      open === 0 ? 'everything is done' : open === 1 ? '1 task waits for a person' : `${open} tasks wait for a person`
+    this.#going = this.#down({ force: false, timeoutMs }, { exit: open === 0 ? 0 : 1, reason })
+    await this.#going
+    return this.#ended
+  }
+
+  /** Ends in reverse order of starting. The first reason is kept. */
+  async #end(end: { exit: number; reason: string }): Promise<void> {
+    if (this.#ended) return
+    this.#ended = true
+    clearTimeout(this.#expiry)
+    this.#quiet.close()
+    this.#ending.abort(new Error(end.reason))
+    await this.#crew.threads.close()
+    await this.#starting
+    await this.#proof.settled()
+    await this.#folders.close()
+    // A journal that cannot be written has told so already, and that is the reason kept.
+    await this.#core.store.flushed().catch(() => undefined)
+    // The answer to whoever asked goes out before the socket closes.
+    setImmediate(() => {
+      void this.#holder.release().then(() => {
+        this.#log.close()
+        this.#finish(end)
+      })
+    })
+  }
+
+  /** Everything durable passes here, in order. */
+  #entry(entry: JournalEntry): void {
+    this.#log.entry(entry)
+    this.#o.onEntry(entry)
+    if (!entry.append) return
+    const [log, , value] = entry.append
+    if (!log.startsWith('inbox/')) return
+    const stored = value as Stored
+    if (stored.message.type === 'task') takeTaskMessage(this.#core, this.#notices, stored)
+    else this.#crew.mailFor(log.slice('inbox/'.length), stored)
+  }
+
+  #advance(id: string): void {
+    this.#proof.advance(id, moved => {
+      if (moved) this.#advance(id)
+      this.#changed()
+    })
+  }
+
+  #armExpiry(): void {
+    clearTimeout(this.#expiry)
+    const ms = this.#core.requests.untilNext()
+    if (ms === null || this.#ended) return
+    const expire = () => {
+      this.#core.requests.expire()
+      this.#armExpiry()
+    }
+    this.#expiry = setTimeout(expire, Math.min(ms, 60_000))
+  }
+
+  #status() {
+    return makeStatus(this.#core, {
+      hello: this.hello,
+      asOf: null,
+      probe: this.#o.probe,
+      live: name => this.#crew.threads.status(name),
+      problems: [...this.#notices.problems(), ...this.#folders.problems()],
+      archived: this.#folders.archivedCount(),
+    })
+  }
+
+  #changed(): void {
+    if (this.#o.once) this.#quiet.look()
+  }
+}

@@ -1,0 +1,30 @@
+import type { Backoff, Gate } from '../agent/retry.ts'
+import type { Session } from '../agent/session.ts'
+import type { Tool } from '../agent/tool.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Model } from '../model/model.ts'
+import type { Limits, Member } from '../protocol/config.ts'
+import type { Call } from '../protocol/rpc.ts'
+import type { FromThread } from '../protocol/thread.ts'
+import type { Shell } from '../sandbox/shell.ts'
+import type { View } from '../sandbox/view.ts'
+
+export interface LifeOptions {
+  readonly member: Member
+  readonly root: string
+  readonly limits: Limits
+  readonly session: Session
+  readonly call: Call
+  readonly post: (message: FromThread) => void
+  readonly model: Model
+  readonly tools: readonly Tool[]
+  readonly shell: Shell
+  readonly view: View
+  readonly gate: Gate
+  readonly clock: Clock
+  /** The system message as the files on disk make it now. */
+  readonly prefix: () => string
+  readonly backoff?: Backoff
+  /** How long to wait, in milliseconds, when every retry failed; doubles each time. */
+  readonly parkMs?: number
+}

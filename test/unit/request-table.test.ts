@@ -1,0 +1,62 @@
+import { expect, test, vi } from 'vitest'
+import * as z from 'zod'
+
+// The table with one entry more, and nothing else anywhere.
+vi.mock('../../src/protocol/request-types.ts', async original => {
+  const real = await original<typeof import('../../src/protocol/request-types.ts')>()
+  const requestTypes = {
+    ...real.requestTypes,
+    spend_request: {
+      data: z.object({ task: z.string().nullable().default(null), cents: z.number().int().min(1) }),
+      opens: 'teammate',
+      decides: 'human',
+      approvals: 'fixed',
+      parks: true,
+      title: (from: string) => `${from} wants to spend`,
+      effect: 'the money may be spent',
+    },
+  }
+  return { ...real, requestTypes, requestTypeNames: Object.keys(requestTypes) }
+})
+
+const { request: requestTool } = await import('../../src/tools/request.ts')
+const { rpcMethods } = await import('../../src/protocol/rpc.ts')
+const { coreOf } = await import('../support/core.ts')
+
+test('a seventh type takes one entry of the table: opened by the tool, announced, bound, decided once, told', async () => {
+  expect(rpcMethods['request.open'].safeParse({ type: 'spend_request' }).success).toBe(true)
+  expect(JSON.stringify(requestTool.schema)).toContain('spend_request')
+  const { handlers, store } = coreOf({ teammates: [{ name: 'alice' }] })
+  const open = (data: object) => handlers.call('alice', 'request.open', { type: 'spend_request', body: 'a fee', data })
+  expect(await open({ cents: 0 })).toMatchObject({
+    ok: false,
+    fault: { message: expect.stringContaining('data.cents') },
+  })
+  expect(await open({ cents: 5 })).toMatchObject({
+    ok: true,
+    value: { request: { id: 'req_1', type: 'spend_request', to: 'human', title: 'alice wants to spend' } },
+  })
+  // Repeated while it waits it is the same request; with another content it is another.
+  expect(await open({ cents: 5 })).toMatchObject({ ok: true, value: { request: { id: 'req_1' } } })
+  expect(await open({ cents: 6 })).toMatchObject({ ok: true, value: { request: { id: 'req_2' } } })
+  expect(
+    store
+      .inbox('user')
+      .read(0)
+      .map(({ value }) => value.message.requestId),
+  ).toEqual(['req_1', 'req_2'])
+  const decide = (by: string, decision: string) =>
+    handlers.call(by, 'request.decide', { id: 'req_1', decision, reason: 'fine' })
+  expect(await decide('alice', 'approve')).toMatchObject({ ok: false, fault: { code: 'refused' } })
+  expect(await decide('human', 'approve')).toMatchObject({ ok: true, value: { request: { status: 'approved' } } })
+  expect(await decide('human', 'reject')).toMatchObject({
+    ok: false,
+    fault: { message: expect.stringContaining('already approved') },
+  })
+  expect(
+    store
+      .inbox('alice')
+      .read(0)
+      .map(({ value }) => value.message.content),
+  ).toEqual(['req_1 (alice wants to spend) was approved by human: fine'])
+})
