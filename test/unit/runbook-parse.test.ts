@@ -71,8 +71,25 @@ describe('a text read as a runbook', () => {
     expect(book.problems).toEqual([expect.stringContaining('not closed')])
   })
 
-  it.each(['plan: delete the data', 'ask: which one?', 'lease: port 80'])('says that "%s" is not supported', line => {
-    expect(parseRunbook(line).problems).toEqual([expect.stringContaining('not supported by this version')])
+  it('reads what is asked of others: a plan, a question, leases of each kind', () => {
+    const book = parseRunbook(
+      text(
+        'plan: delete the data',
+        '- ask: which one?',
+        'lease: port 80',
+        'lease: name staging',
+        'lease: src/** docs/a.md',
+      ),
+    )
+    expect(book.problems).toEqual([])
+    expect(book.steps).toEqual([
+      { kind: 'plan', line: 1, plan: 'delete the data' },
+      { kind: 'ask', line: 2, question: 'which one?' },
+      { kind: 'lease', line: 3, of: 'port', what: ['80'] },
+      { kind: 'lease', line: 4, of: 'name', what: ['staging'] },
+      { kind: 'lease', line: 5, of: 'path', what: ['src/**', 'docs/a.md'] },
+    ])
+    expect(parseRunbook('lease: port').problems).toEqual(['line 1: "lease: port" needs what it is about'])
   })
 
   it('starts another part at a heading "if sent back" and ends it at the next heading of that level', () => {

@@ -51,6 +51,8 @@ export interface Conversation {
   /** Calls since the last user message. */
   readonly lately: readonly Made[]
   readonly requests: readonly RequestItem[]
+  /** What the supervisor said of decided requests, by their ids. */
+  readonly decisions: ReadonlyMap<string, string>
   /** Senders of the messages in the last user message. */
   readonly mail: readonly string[]
   /** How many calls there were in all. */
@@ -72,6 +74,7 @@ export const readConversation = (request: ChatRequest): Conversation => {
   let mail: string[] = []
   let made = 0
   const requests = new Map<string, RequestItem>()
+  const decisions = new Map<string, string>()
   for (const message of request.messages) {
     if (message.role === 'user') {
       lately = []
@@ -80,8 +83,14 @@ export const readConversation = (request: ChatRequest): Conversation => {
         if (item.kind === 'task') {
           task = taskItem(item)
           calls = []
-        } else if (item.kind === 'message') mail.push(item.attributes.from ?? 'someone')
-        else if (item.kind === 'note' && task && saysTaken(item.body, task.id)) task = null
+        } else if (item.kind === 'message') {
+          const { from = 'someone', origin, type } = item.attributes
+          const id = /^req_\w+/.exec(item.body)?.[0]
+          if (type === 'decision' && origin === 'supervisor' && id !== undefined)
+            decisions.set(id, unescaped(item.body))
+          else mail.push(from)
+        }
+        if (item.kind === 'note' && task && saysTaken(item.body, task.id)) task = null
         else if (item.kind === 'request') {
           const { id = '', type = '' } = item.attributes
           requests.set(id, { id, type, tried: false })
@@ -99,7 +108,7 @@ export const readConversation = (request: ChatRequest): Conversation => {
     }
   }
   const tools = new Set((request.tools ?? []).flatMap(tool => tool.function?.name ?? []))
-  return { task, calls, lately, requests: [...requests.values()], mail, made, tools }
+  return { task, calls, lately, requests: [...requests.values()], decisions, mail, made, tools }
 }
 
 interface Item {

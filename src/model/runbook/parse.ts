@@ -13,6 +13,9 @@ export type Step = { readonly line: number } & (
   | { readonly kind: 'message'; readonly to: string; readonly text: string }
   | { readonly kind: 'note'; readonly text: string }
   | { readonly kind: 'commit'; readonly message: string }
+  | { readonly kind: 'ask'; readonly question: string }
+  | { readonly kind: 'plan'; readonly plan: string }
+  | { readonly kind: 'lease'; readonly of: 'path' | 'port' | 'name'; readonly what: readonly string[] }
 )
 
 /** A task's text read as a runbook. Nothing of it may be run while there are `problems`. */
@@ -26,12 +29,9 @@ export interface Runbook {
 }
 
 const shells = new Set(['sh', 'bash', 'shell'])
-/** Words of the runbook language that need requests which do not exist yet. */
-const unsupported = new Set(['plan', 'ask', 'lease'])
-
 /**
  * Reads Markdown: fenced `sh` blocks, fenced blocks with `file=path`, `expect` blocks, and the lines `@name: …`, `note: …`,
- * `commit: …`. Everything else is prose. Pure; never throws: what cannot be read is named in `problems`.
+ * `commit: …`, `ask: …`, `plan: …`, `lease: …`. Everything else is prose. Pure; never throws: what cannot be read is named in `problems`.
  */
 export const parseRunbook = (text: string): Runbook => {
   const main: Step[] = []
@@ -146,9 +146,17 @@ const directive = (into: Step[], raw: string, line: number): string | null => {
   if (mail) into.push({ kind: 'message', line, to: mail[1] ?? '', text: mail[2] ?? '' })
   const word = /^ {0,3}(?:[-*]\s+)?(note|commit|plan|ask|lease):\s+(.*\S)\s*$/.exec(raw)
   const [, name = '', text = ''] = word ?? []
-  if (unsupported.has(name)) return `line ${line}: "${name}:" is not supported by this version`
   if (name === 'note') into.push({ kind: 'note', line, text })
   if (name === 'commit') into.push({ kind: 'commit', line, message: text })
+  if (name === 'ask') into.push({ kind: 'ask', line, question: text })
+  if (name === 'plan') into.push({ kind: 'plan', line, plan: text })
+  if (name === 'lease') {
+    const [first = '', ...rest] = text.split(/\s+/)
+    const of = first === 'port' || first === 'name' || first === 'path' ? first : null
+    const what = of === null ? [first, ...rest] : rest
+    if (what.length === 0) return `line ${line}: "lease: ${first}" needs what it is about`
+    into.push({ kind: 'lease', line, of: of ?? 'path', what })
+  }
   return null
 }
 

@@ -1,7 +1,7 @@
 import type { Conversation, Made, TaskItem } from './conversation.ts'
 import { parseRunbook, type Step } from './parse.ts'
 import { isError, isInterrupted, isUnstarted } from './results.ts'
-import { commitCommand, committed, name, progress, type Want } from './step.ts'
+import { commitCommand, committed, name, openedBy, progress, type Want } from './step.ts'
 
 /** What the runbook says next: a tool call, or a text that ends the turn. */
 export type Reply = { readonly text: string } | { readonly call: Want & { readonly id: string } }
@@ -39,14 +39,14 @@ export const reply = (talk: Conversation): Reply => {
   if (!talk.tools.has('task')) return { text: 'I carry out runbooks of tasks, and have no task tool here.' }
 
   const ours = talk.calls.filter(
-    call => stepOf(call.id) !== null && call.name !== 'request' && !isUnstarted(call.result),
+    call => stepOf(call.id) !== null && call.args.action !== 'decide' && !isUnstarted(call.result),
   )
   const closing = ours.filter(call => stepOf(call.id) === 'end')
   if (closing.length > 0) return close(talk, talk.task, closing)
   if (book.problems.length > 0)
     return failing(talk, `The runbook cannot be read, nothing was run:\n${book.problems.join('\n')}`)
   if (isCut.test(talk.task.text)) return failing(talk, 'The runbook is too long: its end is missing, nothing was run.')
-  if (book.steps.length === 0 && !book.mend) return failing(talk, noRunbook(talk.task.id))
+  if (book.steps.length === 0 && !book.mend) return withoutSteps(talk, talk.task.id, ours)
   const { returned } = talk.task
   if (returned !== null && !book.mend && isRefusal.test(returned))
     return failing(
@@ -70,7 +70,9 @@ const carryOut = (talk: Conversation, steps: readonly Step[], ours: readonly Mad
     const now = progress(
       step,
       ours.filter(call => stepOf(call.id) === i),
+      talk.decisions,
     )
+    if (now.at === 'waiting') return { text: `I wait for the decision on ${now.request}.` }
     if (now.at === 'failed') return failing(talk, `Step ${i + 1} of ${steps.length}: ${now.reason}`)
     if (now.at === 'done') continue
     if (!talk.tools.has(now.call.name))
@@ -79,16 +81,17 @@ const carryOut = (talk: Conversation, steps: readonly Step[], ours: readonly Mad
   }
   return calling(talk, 'end', {
     name: 'task',
-    args: { action: 'complete', summary: `${title} carried out, ${summary(steps, ours)}` },
+    args: { action: 'complete', summary: `${title} carried out, ${summary(talk, steps, ours)}` },
   })
 }
 
 /** What was done, step by step, from what the tools said. A result that left the context is not vouched for again. */
-const summary = (steps: readonly Step[], ours: readonly Made[]): string => {
+const summary = (talk: Conversation, steps: readonly Step[], ours: readonly Made[]): string => {
   const facts = steps.map((step, i) => {
     const at = progress(
       step,
       ours.filter(call => stepOf(call.id) === i),
+      talk.decisions,
     )
     return at.at === 'done' ? at.fact : `${name(step)} (its result is no longer in the context)`
   })
@@ -138,6 +141,24 @@ const epilogue = (calls: readonly Made[]): string => {
   const said = String(last?.args.summary ?? '')
   if (isError(last?.result ?? '')) return `${said}\nThe task could not be ended: ${last?.result ?? ''}`.trim()
   return last?.args.action === 'complete' ? `Claimed done. ${said}` : `Given up. ${said}`
+}
+
+/** Asks the human once what is to be done: an answer may be the runbook that is missing, and anything else ends the task. */
+const withoutSteps = (talk: Conversation, id: string, ours: readonly Made[]): Reply => {
+  if (!talk.tools.has('ask_user')) return failing(talk, noRunbook(id))
+  const question: Step = {
+    line: 0,
+    kind: 'ask',
+    question: `${noRunbook(id)}\nOr answer with the runbook to carry out (sh blocks, file= blocks); any other answer fails the task.`,
+  }
+  const calls = ours.filter(call => stepOf(call.id) === 0)
+  const asked = progress(question, calls, talk.decisions)
+  const said = talk.decisions.get(openedBy(calls.at(-1)?.result ?? '') ?? '') ?? ''
+  const answer = asked.at === 'done' ? said.replace(/^[\s\S]*? was answered by [\w-]+: /, '') : ''
+  const book = parseRunbook(answer)
+  if (asked.at === 'done' && (book.steps.length === 0 || book.problems.length > 0))
+    return failing(talk, `The answer is no runbook: ${book.problems[0] ?? answer}\n${noRunbook(id)}`)
+  return carryOut(talk, [question, ...book.steps], ours, 'Runbook of the answer')
 }
 
 const noRunbook = (id: string): string =>

@@ -1,3 +1,4 @@
+import { cut } from '../../lib/text.ts'
 import type { Made } from './conversation.ts'
 import type { Step } from './parse.ts'
 import { isError, isInterrupted, missingLines, readRun, tail } from './results.ts'
@@ -11,19 +12,27 @@ export interface Want {
 /** Where a step stands: the next call it needs, or how it ended, in words for the summary. */
 export type Progress =
   | { readonly at: 'call'; readonly call: Want }
+  /** For the decision on a request that it opened. */
+  | { readonly at: 'waiting'; readonly request: string }
   | { readonly at: 'done'; readonly fact: string }
   | { readonly at: 'failed'; readonly reason: string }
 
 /** A command whose run was cut by a crash is run again, but not for ever: it may be what brings the daemon down. */
 const maxRuns = 3
 
-/** Judges a step by the calls made for it so far, oldest first. Pure. */
-export const progress = (step: Step, calls: readonly Made[]): Progress => {
+/** Judges a step by the calls made for it so far, oldest first, and by what was decided since. Pure. */
+export const progress = (step: Step, calls: readonly Made[], decisions: ReadonlyMap<string, string>): Progress => {
   const last = calls.at(-1)
   if (!last) return { at: 'call', call: first(step) }
   if (isInterrupted(last.result)) return again(step, calls)
   const result = last.result ?? ''
+  const opened = openedBy(result)
+  if (opened !== null) return decided(step, opened, decisions.get(opened))
   switch (step.kind) {
+    case 'ask':
+    case 'plan':
+    case 'lease':
+      return isError(result) ? failed(name(step), result) : done(`${name(step)}: ${result.split('\n')[0]}`)
     case 'run':
       return ran(step, result, calls.length)
     case 'write':
@@ -35,6 +44,20 @@ export const progress = (step: Step, calls: readonly Made[]): Progress => {
     case 'commit':
       return committed(step.message, result)
   }
+}
+
+/** The request that a result says was opened and is not decided yet; null where it says nothing like that. */
+export const openedBy = (result: string): string | null =>
+  /^(?:error: )?opened (req_\w+), \w[\w-]* decides/.exec(result)?.[1] ?? null
+
+/** An approval lets a command run that was asked for, and is the end of any other step. */
+const decided = (step: Step, id: string, said: string | undefined): Progress => {
+  if (said === undefined) return { at: 'waiting', request: id }
+  const yes = /^req_\w+ \([\s\S]*?\) was (?:approved|answered) by /.test(said)
+  if (!yes) return { at: 'failed', reason: `${name(step)}: ${said}` }
+  return step.kind === 'ask' || step.kind === 'plan' || step.kind === 'lease'
+    ? done(`${name(step)}: ${tail(said)}`)
+    : { at: 'call', call: first(step) }
 }
 
 const done = (fact: string): Progress => ({ at: 'done', fact })
@@ -57,6 +80,14 @@ const first = (step: Step): Want => {
       return { name: 'write_file', args: { path: 'NOTES.md', content: `${step.text}\n` } }
     case 'commit':
       return { name: 'bash', args: { command: commitCommand(step.message) } }
+    case 'ask':
+      return { name: 'ask_user', args: { question: step.question } }
+    case 'plan':
+      return { name: 'request', args: { action: 'open', type: 'plan_request', body: step.plan } }
+    case 'lease': {
+      const data = { kind: step.of, what: step.what }
+      return { name: 'request', args: { action: 'open', type: 'resource_request', data } }
+    }
   }
 }
 
@@ -88,6 +119,12 @@ export const name = (step: Step): string => {
       return 'the note'
     case 'commit':
       return `the commit "${step.message}"`
+    case 'ask':
+      return `the question "${cut(step.question, 80)}"`
+    case 'plan':
+      return `the plan "${cut(step.plan, 80)}"`
+    case 'lease':
+      return `the lease on ${step.of} ${step.what.join(' ')}`
   }
 }
 
