@@ -7,11 +7,14 @@ import { isInHand, type Task } from '../protocol/task.ts'
 import type { Store } from '../store/store.ts'
 import { humanInbox, Mail } from './mail.ts'
 import { Requests } from './requests.ts'
+import { Roster } from './roster.ts'
 import { Tasks } from './tasks.ts'
 import { withdrawStale } from './withdraw.ts'
 
 /** What a holder of either kind works on: the store, and the acts on it. Threads and folders come on top in the daemon. */
 export interface Core extends CoreOptions {
+  /** What `config` and `members` are read from. */
+  readonly roster: Roster
   readonly tasks: Tasks
   readonly mail: Mail
   readonly requests: Requests
@@ -30,21 +33,32 @@ export interface CoreOptions {
 
 /** Puts the acts on a store. `away` says why a teammate cannot take mail now (null: it can). */
 export const makeCore = (o: CoreOptions, away: (name: string) => string | null): Core => {
-  const { store, clock, config, members } = o
+  const { store, clock } = o
+  const roster = new Roster(o.config, o.members)
   const mail = new Mail({
     store,
     clock,
-    names: members.map(member => member.name),
-    lead: config.lead,
-    maxBytes: config.limits.messageBytes,
+    roster,
     away: name => {
       const standing = store.teammates.get(name)?.value
       if (standing && standing.standing !== 'live')
         return `${name} is ${standing.standing}: it is read after team restart ${name}`
-      return members.some(member => member.name === name) ? away(name) : null
+      return roster.has(name) ? away(name) : null
     },
   })
-  const core = { ...o, mail, tasks: new Tasks(store, clock), requests: new Requests(store, clock, mail) }
+  const core: Core = {
+    ...o,
+    get config() {
+      return roster.config
+    },
+    get members() {
+      return roster.members
+    },
+    roster,
+    mail,
+    tasks: new Tasks(store, clock),
+    requests: new Requests(store, clock, mail),
+  }
   store.tasks.watch((_id, { value }, old) => {
     if (old && old.value.status !== 'completed' && (!isInHand(value) || old.value.owner !== value.owner))
       withdrawStale(core, value.id)
@@ -60,8 +74,8 @@ export const deciderOf = (core: Core, type: Exclude<RequestType, 'shutdown_reque
   const said = isApprovable(type) ? core.config.approvals[type] : requestTypes[type].decides
   if (said === 'auto' || said === 'supervisor') return 'supervisor'
   const name = said === 'lead' ? core.config.lead : said
-  const can = core.members.some(member => member.name === name) && name !== asker && isLive(core, name ?? '')
-  return can && name !== undefined ? name : 'human'
+  const can = name !== undefined && core.roster.has(name) && name !== asker && isLive(core, name)
+  return can ? name : 'human'
 }
 const isApprovable = (type: RequestType): type is keyof Config['approvals'] => requestTypes[type].approvals !== 'fixed'
 

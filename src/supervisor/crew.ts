@@ -58,7 +58,7 @@ export class Crew {
       send: (name, task) => void this.threads.send(name, { t: 'assign', task }),
       // One whose start is still to come, after that of others, counts as alive: what was sent back to it is its own.
       alive: name => {
-        const live = o.core.members.some(member => member.name === name) && isLive(o.core, name)
+        const live = o.core.roster.has(name) && isLive(o.core, name)
         const state = this.threads.status(name)?.state ?? (live ? 'starting' : 'stopped')
         return state !== 'stopped' && state !== 'failed'
       },

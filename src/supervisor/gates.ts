@@ -14,7 +14,7 @@ export const mayWrite = (core: Core, actor: string, _paths: readonly string[]): 
 
 /** Does a plan have to be approved before anything of the task is written by this teammate? */
 export const needsPlan = (core: Core, actor: string, task: Task): boolean =>
-  task.needsPlan || core.members.some(member => member.name === actor && member.needsPlan)
+  task.needsPlan || core.roster.find(actor)?.needsPlan === true
 
 /** The plan that counts is the latest: a new one closes the gate again until it is decided. */
 const planned = (core: Core, actor: string, task: Task): Result<null> => {

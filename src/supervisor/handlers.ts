@@ -56,7 +56,7 @@ export const makeHandlers = (
   hello: () => RpcResults['hello'],
   live: Live | null,
 ): Handlers => {
-  const { store, tasks, mail, requests, hub, members } = core
+  const { store, tasks, mail, requests, hub, roster } = core
   const show = (id: string): TaskShown => {
     const rec = tasks.get(id)
     if (!rec) throw new Error(`task ${id} vanished`)
@@ -73,8 +73,8 @@ export const makeHandlers = (
       ? ok(null)
       : fail('refused', `only the human or the lead may ${what}`)
   const member = (name: string): Result<null> => {
-    const names = members.map(other => other.name)
-    if (names.includes(name)) return ok(null)
+    if (roster.has(name)) return ok(null)
+    const { names } = roster
     const near = nearest(name, names)
     return fail(
       'unknown',

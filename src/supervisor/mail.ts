@@ -6,6 +6,7 @@ import { nearest, wellFormed } from '../lib/text.ts'
 import type { Message, MessageType, Stored } from '../protocol/message.ts'
 import type { InboxItem } from '../protocol/rpc.ts'
 import type { Store } from '../store/store.ts'
+import type { Roster } from './roster.ts'
 
 /** The human's inbox, and the name the human sends under. */
 export const humanInbox = 'user'
@@ -35,9 +36,7 @@ export interface Sent {
 export class Mail {
   readonly #store: Store
   readonly #clock: Clock
-  readonly #names: readonly string[]
-  readonly #lead: string | undefined
-  readonly #maxBytes: number
+  readonly #roster: Roster
   /** Why a teammate cannot take mail now, or null when it can. */
   readonly #away: (name: string) => string | null
   /** By inbox: message id → index in its log. */
@@ -46,34 +45,30 @@ export class Mail {
   constructor(o: {
     store: Store
     clock: Clock
-    names: readonly string[]
-    lead: string | undefined
-    maxBytes: number
+    roster: Roster
     away: (name: string) => string | null
   }) {
     this.#store = o.store
     this.#clock = o.clock
-    this.#names = o.names
-    this.#lead = o.lead
-    this.#maxBytes = o.maxBytes
+    this.#roster = o.roster
     this.#away = o.away
   }
 
   /** Everyone who has an inbox. */
   get inboxes(): readonly string[] {
-    return [...this.#names, humanInbox, 'supervisor']
+    return [...this.#roster.names, humanInbox, 'supervisor']
   }
 
   /** The inbox that `to` means, or why there is none. `lead` is the lead, else the human. */
   recipient(to: string): Result<string> {
-    if (to === 'lead' || to === 'leader') return ok(this.#lead ?? humanInbox)
+    if (to === 'lead' || to === 'leader') return ok(this.#roster.config.lead ?? humanInbox)
     if (to === 'human') return ok(humanInbox)
     if (this.inboxes.includes(to)) return ok(to)
     const near = nearest(to, this.inboxes)
     return fail(
       'unknown',
       `nobody is called "${to}"`,
-      `${near === undefined ? '' : `did you mean ${near}? `}names: ${[...this.#names, humanInbox].join(', ')}; or all`,
+      `${near === undefined ? '' : `did you mean ${near}? `}names: ${[...this.#roster.names, humanInbox].join(', ')}; or all`,
     )
   }
 
@@ -83,15 +78,16 @@ export class Mail {
    */
   send(out: Outgoing): Result<{ sent: Sent[]; durable: Promise<void> }> {
     const bytes = Buffer.byteLength(out.content)
-    if (bytes > this.#maxBytes)
+    const { messageBytes } = this.#roster.config.limits
+    if (bytes > messageBytes)
       return fail(
         'invalid',
-        `the message has ${bytes} bytes, ${this.#maxBytes} are allowed (limits.messageBytes)`,
+        `the message has ${bytes} bytes, ${messageBytes} are allowed (limits.messageBytes)`,
         'put it in a file and send where it is',
       )
     if (out.content.trim() === '') return fail('invalid', 'the message is empty')
     const to: string[] = []
-    if (out.to === 'all') to.push(...this.#names.filter(name => name !== out.from))
+    if (out.to === 'all') to.push(...this.#roster.names.filter(name => name !== out.from))
     else {
       const name = this.recipient(out.to)
       if (!name.ok) return name

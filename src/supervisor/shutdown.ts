@@ -96,7 +96,7 @@ export class Shutdown {
       }
       stopped.push({ name, how: await this.#effect(ended, ended.status === 'approved') })
     }
-    await Promise.all((o.names ?? this.#core.members.map(member => member.name)).map(one))
+    await Promise.all((o.names ?? this.#core.roster.names).map(one))
     if (rejected.length > 0 && !o.names) for (const { name } of stopped) this.#threads.restart(name)
     return ok({ stopped, rejected })
   }
@@ -173,8 +173,7 @@ export const settleShutdown = (core: Core, request: ShutdownRequest): void => {
   }
   const due = request.outcome === 'expired' || (request.outcome === 'decided' && request.status === 'approved')
   if (!due || request.effect?.step === 'done') return
-  if (own && core.members.some(member => member.name === teammate))
-    setStanding(core, teammate, 'stopped', 'it was shut down')
+  if (own && core.roster.has(teammate)) setStanding(core, teammate, 'stopped', 'it was shut down')
   requests.effect(request.id, 'done', 'ok', 'the daemon ended meanwhile')
 }
 
@@ -183,8 +182,7 @@ export const releaseOrphans = async (core: Core): Promise<void> => {
   for (const [, { value }] of [...core.store.tasks.list()]) {
     const { status, claimed, owner } = value
     if (status !== 'in_progress' || claimed || owner === null) continue
-    if (!core.members.some(member => member.name === owner))
-      await releaseInHand(core, owner, `${owner} is not on the team any more`)
+    if (!core.roster.has(owner)) await releaseInHand(core, owner, `${owner} is not on the team any more`)
     else if (!isLive(core, owner)) await releaseInHand(core, owner, `${owner} does not run`)
   }
 }

@@ -109,7 +109,7 @@ const nobodyFits = (core: Core, task: TaskShown): string | null => {
   const reasons = core.members.map(member => unfit(task, member, () => false))
   if (reasons.some(reason => reason === null)) return null
   const why =
-    task.assignee !== null && !core.members.some(member => member.name === task.assignee)
+    task.assignee !== null && !core.roster.has(task.assignee)
       ? `it is assigned to ${task.assignee}, who is not on the team`
       : (reasons.find(reason => reason?.startsWith('it needs')) ?? reasons[0] ?? 'nobody is there')
   return `task ${task.id} "${task.title}" can be given to nobody: ${why}`

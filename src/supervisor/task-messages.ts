@@ -5,7 +5,7 @@ import type { Notices } from './notices.ts'
 
 /** A message of `type: task` makes a task for its receiver, once: the key derives from the message's id. */
 export const takeTaskMessage = (core: Core, notices: Notices, { message, origin }: Stored): void => {
-  const isMember = core.members.some(member => member.name === message.to)
+  const isMember = core.roster.has(message.to)
   const [first = ''] = message.content.trim().split('\n')
   const drop = {
     title: cut(asOneLine(first), 200) || message.id,

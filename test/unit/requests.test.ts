@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import type { Clock } from '../../src/lib/clock.ts'
 import { unwrap } from '../../src/lib/result.ts'
+import { Config, members } from '../../src/protocol/config.ts'
 import { refusal } from '../../src/protocol/request.ts'
 import { openMemoryStore } from '../../src/store/memory.ts'
 import { Mail } from '../../src/supervisor/mail.ts'
 import { Requests } from '../../src/supervisor/requests.ts'
+import { Roster } from '../../src/supervisor/roster.ts'
 
 /** A clock that a test moves by hand; wall and monotonic time apart. */
 const fakeClock = () => {
@@ -13,15 +15,19 @@ const fakeClock = () => {
   return { at, clock }
 }
 
+const config = Config.parse({
+  teammates: [{ name: 'alice' }, { name: 'bob' }, { name: 'boss' }],
+  lead: 'boss',
+  limits: { messageBytes: 1000 },
+})
+
 const setup = () => {
   const { at, clock } = fakeClock()
   const store = openMemoryStore(clock)
   const mail = new Mail({
     store,
     clock,
-    names: ['alice', 'bob', 'boss'],
-    lead: 'boss',
-    maxBytes: 1000,
+    roster: new Roster(config, members(config)),
     away: name => (name === 'bob' ? 'bob is stopped' : null),
   })
   return { at, clock, store, mail, requests: new Requests(store, clock, mail) }
