@@ -59,6 +59,7 @@ const families = {
   task: async () => (await import('./task.ts')).task,
   inbox: async () => (await import('./inbox.ts')).inbox,
   send: async () => (await import('./send.ts')).send,
+  plan: async () => (await import('./plan.ts')).plan,
   requests: async () => (await import('./requests.ts')).requests,
   merge: async () => (await import('./merge.ts')).merge,
   restart: async () => (await import('./restart.ts')).restart,
@@ -87,7 +88,7 @@ const unknownCommand = (word: string): string => {
 }
 
 /** Commands whose text may stand after `--`, or be `-`. */
-const takesRest = new Set(['send', 'answer'])
+const takesRest = new Set(['send', 'answer', 'plan'])
 
 /**
  * What yargs is given, and what it must not see: the words after `--`, and the `-` that stands for stdin in place of a text

@@ -61,6 +61,9 @@ export const rpcMethods = {
     title: z.string().max(200).optional(),
     body: z.string().default(''),
   }),
+  /** The human: the lead is given the task of proposing tasks for a goal; what it proposes may be changed before approving. */
+  'plan.ask': z.strictObject({ goal: z.string().min(1) }),
+  'plan.revise': z.strictObject({ id: z.string(), tasks: z.array(TaskDrop).min(1) }),
   'request.decide': z.strictObject({
     id: z.string(),
     decision: z.enum(['approve', 'reject', 'ask']),
@@ -202,6 +205,8 @@ export interface RpcResults {
   'request.list': { requests: Request[] }
   'request.get': { request: Request }
   'request.open': { request: Request }
+  'plan.ask': { task: TaskShown }
+  'plan.revise': { request: Request }
   'request.decide': { request: Request; note: string }
   'request.answer': { request: Request }
   'request.withdraw': { request: Request }

@@ -18,6 +18,7 @@ import { readEvents, type Stream } from './events.ts'
 import { mayWrite } from './gates.ts'
 import { humanInbox, isUrgent } from './mail.ts'
 import { opening } from './opening.ts'
+import { askForPlan, revisePlan } from './plans.ts'
 import { shown } from './shown.ts'
 
 /** What only a running daemon can do; without one these are refused or left for the next. */
@@ -267,6 +268,22 @@ export const makeHandlers = (
       if (!opened.ok) return opened
       await opened.value.durable
       return ok({ request: opened.value.request })
+    },
+    'plan.ask': async ({ goal }, { actor }) => {
+      const allowed = humanOnly(actor, 'ask for a plan')
+      if (!allowed.ok) return allowed
+      const asked = askForPlan(core, goal)
+      if (!asked.ok) return asked
+      await asked.value.durable
+      return ok({ task: show(asked.value.id) })
+    },
+    'plan.revise': async ({ id, tasks: changed }, { actor }) => {
+      const allowed = humanOnly(actor, 'change a plan')
+      if (!allowed.ok) return allowed
+      const revised = revisePlan(core, id, changed)
+      if (!revised.ok) return revised
+      await revised.value.durable
+      return ok({ request: revised.value.request })
     },
     'request.decide': async ({ id, decision, reason, shown: bodyHash }, { actor }) => {
       const decided = requests.decide(id, actor, decision, reason ?? null, bodyHash)

@@ -1,5 +1,5 @@
 import { fail, ok, type Result } from '../lib/result.ts'
-import { type RequestType, requestTypes } from '../protocol/request-types.ts'
+import { PlanData, type RequestType, requestTypes } from '../protocol/request-types.ts'
 import type { RpcParsed } from '../protocol/rpc.ts'
 import { type Core, deciderOf } from './core.ts'
 import type { Opening } from './requests.ts'
@@ -16,7 +16,7 @@ export const opening = (
   const entry = requestTypes[type]
   if (entry.opens === 'supervisor')
     return fail('refused', `${type} is opened by the supervisor alone`, 'a claim opens it: task complete')
-  if (type === 'shutdown_request') return shutdown(core, actor, body, data)
+  if (type === 'shutdown_request') return shutdown(core, actor, [title, body].filter(Boolean).join('\n\n'), data)
   if (actor === 'human') return fail('refused', `${type} is opened by a teammate`, 'you may simply say so: team send')
   const parsed = entry.data.safeParse({ ...data, task: core.tasks.inHand(actor)?.value.id ?? null })
   if (!parsed.success)
@@ -24,8 +24,13 @@ export const opening = (
       'invalid',
       parsed.error.issues.map(issue => `data.${issue.path.join('.')}: ${issue.message}`).join('; '),
     )
-  if (type === 'question' || type === 'plan_request')
-    if (body.trim() === '') return fail('invalid', `say in body what ${type === 'question' ? 'you ask' : 'you plan'}`)
+  const proposed = type === 'plan_request' ? PlanData.parse(parsed.data).tasks : undefined
+  if ((type === 'question' || type === 'plan_request') && body.trim() === '' && !proposed)
+    return fail('invalid', `say in body what you ${type === 'question' ? 'ask' : 'plan'}`)
+  if (proposed !== undefined) {
+    const can = core.tasks.check(proposed)
+    if (!can.ok) return can
+  }
   return ok({
     type,
     from: actor,

@@ -265,7 +265,8 @@ export class Requests {
     if (requestTypes[next.type].parks && (outcome === 'expired' || by === 'human'))
       this.#tell(
         next,
-        `${next.id} (${next.title}) ${outcome === 'expired' ? 'expired' : `was withdrawn by ${by}`}: ${reason}`,
+        `${next.id} (${next.title}) ${undecidedText(next, by)}: ${reason}`,
+        successor ? 'info' : 'decision',
       )
     return ok({ request: next, seq: put.value.seq, durable: this.#store.flushed() })
   }
@@ -338,7 +339,7 @@ export class Requests {
    * Tells those whom it concerns and who can be told: the requester, the owner a merge was opened for, and a teammate whose
    * shutdown was decided in its place.
    */
-  #tell(request: Request, content: string): void {
+  #tell(request: Request, content: string, type: 'decision' | 'info' = 'decision'): void {
     // A decided merge reaches its owner with the task.
     if (request.type === 'merge_request' && request.outcome === 'decided') return
     const names = new Set([request.type === 'merge_request' ? request.data.owner : request.from])
@@ -350,7 +351,7 @@ export class Requests {
         from: 'supervisor',
         to,
         id: `msg_${request.id}_${request.history.length}`,
-        type: 'decision',
+        type,
         requestId: request.id,
         content,
       })
@@ -362,6 +363,13 @@ const order = (id: string): number => Number(id.replace(/\D/g, ''))
 
 /** The task that a request is about, where it is about one. */
 const taskOf = (request: Request): string | null => ('task' in request.data ? request.data.task : null)
+
+const undecidedText = (request: Request, by: string): string =>
+  request.outcome === 'expired'
+    ? 'expired'
+    : request.successor === null
+      ? `was withdrawn by ${by}`
+      : `was superseded by ${request.successor}`
 
 const decisionText = (request: Request): string => {
   const answered = request.type === 'question' && request.status === 'approved'

@@ -184,6 +184,12 @@ export class Tasks {
     return ok({ ...put.rec, seq: put.seq, durable: put.durable })
   }
 
+  /** Could these be added, all of them, as things stand? */
+  check(drops: readonly TaskDrop[]): Result<null> {
+    const planned = this.#plan(drops, undefined)
+    return planned.ok ? ok(null) : planned
+  }
+
   #plan(drops: readonly TaskDrop[], file: string | undefined): Result<{ tasks: Task[] }> {
     const now = iso(this.#clock.wall())
     const ids: string[] = []

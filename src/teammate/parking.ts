@@ -73,6 +73,11 @@ export class Parking {
       const word = woken()
       const found = await call('request.get', { id: this.#request })
       const request = found.ok ? found.value.request : null
+      // What took its place is what is decided now.
+      if (request?.successor) {
+        this.#request = request.successor
+        continue
+      }
       if (request === null || !isParking(request) || request.status === 'needs_info') {
         this.#request = null
         break

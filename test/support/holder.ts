@@ -1,7 +1,7 @@
 import { fail, ok } from '../../src/lib/result.ts'
 import type { Member } from '../../src/protocol/config.ts'
 import type { Message, Stored } from '../../src/protocol/message.ts'
-import { decide, type Request } from '../../src/protocol/request.ts'
+import { decide, isWaiting, type Request } from '../../src/protocol/request.ts'
 import type { Call, InboxItem } from '../../src/protocol/rpc.ts'
 import type { AssignedTask } from '../../src/protocol/thread.ts'
 
@@ -83,6 +83,10 @@ export class Holder {
         return ok({ task: { claimed: { summary: params.summary } }, note: 'ok' })
       case 'task.fail':
         return ok({ task: { error: params.reason } })
+      case 'task.gate':
+        return ok(null)
+      case 'request.list':
+        return ok({ requests: [...this.requests.values()].filter(isWaiting) })
       default:
         return fail('internal', `not in this test: ${method}`)
     }

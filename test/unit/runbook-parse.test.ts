@@ -83,11 +83,23 @@ describe('a text read as a runbook', () => {
     )
     expect(book.problems).toEqual([])
     expect(book.steps).toEqual([
-      { kind: 'plan', line: 1, plan: 'delete the data' },
+      { kind: 'plan', line: 1, plan: 'delete the data', tasks: null },
       { kind: 'ask', line: 2, question: 'which one?' },
       { kind: 'lease', line: 3, of: 'port', what: ['80'] },
       { kind: 'lease', line: 4, of: 'name', what: ['staging'] },
       { kind: 'lease', line: 5, of: 'path', what: ['src/**', 'docs/a.md'] },
+    ])
+    const proposed = parseRunbook(
+      text('plan: two steps', '```tasks', '- title: one', '- title: two', '  dependsOn: [one]', '```'),
+    )
+    expect(proposed.steps).toEqual([
+      { kind: 'plan', line: 1, plan: 'two steps', tasks: [{ title: 'one' }, { title: 'two', dependsOn: ['one'] }] },
+    ])
+    expect(parseRunbook(text('```tasks', '- title: one', '```')).problems).toEqual([
+      expect.stringContaining('right after the "plan:" line'),
+    ])
+    expect(parseRunbook(text('plan: x', '```tasks', 'title: one', '```')).problems).toEqual([
+      expect.stringContaining('is no list'),
     ])
     expect(parseRunbook('lease: port').problems).toEqual(['line 1: "lease: port" needs what it is about'])
   })

@@ -1,5 +1,14 @@
 import type { Request } from '../../protocol/request.ts'
+import type { TaskDrop } from '../../protocol/task.ts'
 import { indented, oneLine, type Paint, table, when } from './text.ts'
+
+const proposed = ({ title, dependsOn = [], blockedBy = [], assignee, verify }: TaskDrop): string =>
+  [
+    title,
+    ...(assignee ? [`for ${assignee}`] : []),
+    ...(dependsOn.length + blockedBy.length > 0 ? [`after ${[...dependsOn, ...blockedBy].join(', ')}`] : []),
+    ...(verify ? [`verified by ${verify}`] : []),
+  ].join('; ')
 
 /** Everything about one request, as text. */
 export const renderRequest = (request: Request, now: number, c: Paint): string => {
@@ -29,6 +38,8 @@ export const renderRequest = (request: Request, now: number, c: Paint): string =
     rows.push(['files', oneLine(data.files.join(', '), 400)])
     if (data.verify.length > 0) rows.push(['verify', oneLine(data.verify.join('; '), 400)])
   }
+  if (request.type === 'plan_request' && request.data.tasks !== undefined)
+    rows.push(...request.data.tasks.map((task, i): [string, string] => [`task ${i + 1}`, oneLine(proposed(task), 400)]))
   const history = request.history.map(item => [
     `  ${when(item.at, now)}`,
     item.by,

@@ -86,7 +86,7 @@ export const readConversation = (request: ChatRequest): Conversation => {
         } else if (item.kind === 'message') {
           const { from = 'someone', origin, type } = item.attributes
           const id = /^req_\w+/.exec(item.body)?.[0]
-          if (type === 'decision' && origin === 'supervisor' && id !== undefined)
+          if ((type === 'decision' || type === 'info') && origin === 'supervisor' && id !== undefined)
             decisions.set(id, unescaped(item.body))
           else mail.push(from)
         }

@@ -1,3 +1,5 @@
+import { parseDocument } from 'yaml'
+
 /** One step of a runbook, in the order of the text. `line` is where it stands in the task's text, counted from 1. */
 export type Step = { readonly line: number } & (
   | {
@@ -14,7 +16,8 @@ export type Step = { readonly line: number } & (
   | { readonly kind: 'note'; readonly text: string }
   | { readonly kind: 'commit'; readonly message: string }
   | { readonly kind: 'ask'; readonly question: string }
-  | { readonly kind: 'plan'; readonly plan: string }
+  /** `tasks`: what it proposes to create, where it proposes tasks. */
+  | { readonly kind: 'plan'; readonly plan: string; readonly tasks: readonly unknown[] | null }
   | { readonly kind: 'lease'; readonly of: 'path' | 'port' | 'name'; readonly what: readonly string[] }
 )
 
@@ -114,6 +117,7 @@ const block = (into: Step[], info: string, body: readonly string[], line: number
     return []
   }
   if (lang === 'expect') return expectation(into, body, line)
+  if (lang === 'tasks') return proposal(into, body, line)
   if (!shells.has(lang)) return []
   const command = body.join('\n').trim()
   if (command === '') return [`line ${line}: this block has no command`]
@@ -140,6 +144,21 @@ const expectation = (into: Step[], body: readonly string[], line: number): strin
   return []
 }
 
+/** The tasks, in YAML or JSON, that the plan right before this block proposes. */
+const proposal = (into: Step[], body: readonly string[], line: number): string[] => {
+  const before = into.at(-1)
+  if (before?.kind !== 'plan' || before.tasks !== null)
+    return [`line ${line}: a tasks block belongs right after the "plan:" line that proposes them`]
+  const document = parseDocument(body.join('\n'))
+  const tasks: unknown = document.errors.length === 0 ? document.toJS() : null
+  if (!Array.isArray(tasks) || tasks.length === 0)
+    return [
+      `line ${line}: this tasks block is no list: ${document.errors[0]?.message.split('\n')[0] ?? 'begin each task with "- title: …"'}`,
+    ]
+  into[into.length - 1] = { ...before, tasks }
+  return []
+}
+
 /** Adds what a line outside blocks means, if anything; returns what is wrong with it. */
 const directive = (into: Step[], raw: string, line: number): string | null => {
   const mail = /^ {0,3}(?:[-*]\s+)?@([a-z0-9][a-z0-9-]{0,62}):\s+(.*\S)\s*$/.exec(raw)
@@ -149,7 +168,7 @@ const directive = (into: Step[], raw: string, line: number): string | null => {
   if (name === 'note') into.push({ kind: 'note', line, text })
   if (name === 'commit') into.push({ kind: 'commit', line, message: text })
   if (name === 'ask') into.push({ kind: 'ask', line, question: text })
-  if (name === 'plan') into.push({ kind: 'plan', line, plan: text })
+  if (name === 'plan') into.push({ kind: 'plan', line, plan: text, tasks: null })
   if (name === 'lease') {
     const [first = '', ...rest] = text.split(/\s+/)
     const of = first === 'port' || first === 'name' || first === 'path' ? first : null

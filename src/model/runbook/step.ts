@@ -27,7 +27,7 @@ export const progress = (step: Step, calls: readonly Made[], decisions: Readonly
   if (isInterrupted(last.result)) return again(step, calls)
   const result = last.result ?? ''
   const opened = openedBy(result)
-  if (opened !== null) return decided(step, opened, decisions.get(opened))
+  if (opened !== null) return decided(step, opened, decisions)
   switch (step.kind) {
     case 'ask':
     case 'plan':
@@ -51,8 +51,11 @@ export const openedBy = (result: string): string | null =>
   /^(?:error: )?opened (req_\w+), \w[\w-]* decides/.exec(result)?.[1] ?? null
 
 /** An approval lets a command run that was asked for, and is the end of any other step. */
-const decided = (step: Step, id: string, said: string | undefined): Progress => {
+const decided = (step: Step, id: string, decisions: ReadonlyMap<string, string>): Progress => {
+  const said = decisions.get(id)
   if (said === undefined) return { at: 'waiting', request: id }
+  const successor = /^req_\w+ \([\s\S]*?\) was superseded by (req_\w+):/.exec(said)?.[1]
+  if (successor !== undefined) return decided(step, successor, decisions)
   const yes = /^req_\w+ \([\s\S]*?\) was (?:approved|answered) by /.test(said)
   if (!yes) return { at: 'failed', reason: `${name(step)}: ${said}` }
   return step.kind === 'ask' || step.kind === 'plan' || step.kind === 'lease'
@@ -83,7 +86,15 @@ const first = (step: Step): Want => {
     case 'ask':
       return { name: 'ask_user', args: { question: step.question } }
     case 'plan':
-      return { name: 'request', args: { action: 'open', type: 'plan_request', body: step.plan } }
+      return {
+        name: 'request',
+        args: {
+          action: 'open',
+          type: 'plan_request',
+          body: step.plan,
+          ...(step.tasks === null ? {} : { data: { tasks: step.tasks } }),
+        },
+      }
     case 'lease': {
       const data = { kind: step.of, what: step.what }
       return { name: 'request', args: { action: 'open', type: 'resource_request', data } }
