@@ -13,6 +13,13 @@ const tokens = (text: string): number => {
   return Math.ceil((text.length - wide) / 4 + wide * 0.8)
 }
 
+/** Is it a message to the person? Arguments are what a model wrote, so they are looked at with care. */
+const writesToHuman = (call: ToolCall | undefined): boolean => {
+  if (call?.name !== 'message' || call.arguments === null) return false
+  const args: unknown = JSON.parse(call.arguments)
+  return typeof args === 'object' && args !== null && 'to' in args && (args.to === 'user' || args.to === 'human')
+}
+
 /**
  * The context of a session: a projection of its journal. `apply` takes one entry in; applied to the same entries it
  * comes to the same bytes, in this process or after a crash.
@@ -26,6 +33,8 @@ export class Context {
   readonly done: string[] = []
   /** Mail that stands in this context, for carrying it over. */
   readonly mail: Item[] = []
+  /** The last message of a person that entered in this turn, as long as nothing was written to them since. */
+  asked: string | null = null
   turn = 0
   inTurn = false
   /** Calls of the last assistant message that have no result yet; true where the tool had started. */
@@ -46,6 +55,7 @@ export class Context {
           this.callIds.clear()
           this.open.clear()
           this.task = null
+          this.asked = null
           this.inTurn = false
         }
         this.turn = entry.turn
@@ -53,11 +63,13 @@ export class Context {
       case 'turn':
         this.turn = entry.turn
         this.inTurn = entry.step === 'start'
+        this.asked = null
         return
       case 'items': {
         for (const item of entry.items) {
           if (item.k === 'task') this.task = { item, from: this.messages.length }
           if (item.k === 'message' || item.k === 'request') this.mail.push(item)
+          if (item.k === 'message' && item.origin === 'human') this.asked = item.id
         }
         if (entry.items.length > 0) this.#push({ role: 'user', text: renderItems(entry.items) })
         return
@@ -85,6 +97,7 @@ export class Context {
         return
       }
       case 'tool.result':
+        if (!entry.isError && writesToHuman(this.open.get(entry.id)?.call)) this.asked = null
         this.open.delete(entry.id)
         this.#push({ role: 'tool', callId: entry.id, name: entry.name, text: entry.text })
         return

@@ -34,6 +34,8 @@ export interface TurnOptions {
     /** An answer or a tool result is in the journal. */
     progress(): void
     usage(): void
+    /** The turn ends with this text, which answers a message of a person: back when it is sent. The end is journaled after. */
+    answers(message: string, text: string): Promise<void>
     called(turn: Turn): void
     tool(name: string, ok: boolean): void
     /** A tool threw: a bug, told to the model as an error. */
@@ -120,6 +122,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
       o.on.usage()
       if (turn.stop === 'end') {
         o.on.progress()
+        if (context.asked !== null) await o.on.answers(context.asked, turn.text)
         return finish({ how: 'ended', text: turn.text })
       }
       if (nudged++ >= mostNudges)

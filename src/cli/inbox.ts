@@ -1,7 +1,7 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { InboxItem } from '../protocol/rpc.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
-import { renderMail } from './render/mail.ts'
+import { renderMail, renderSent } from './render/mail.ts'
 import { oneLine, plural, when } from './render/text.ts'
 import { type Team, withTeam } from './with-team.ts'
 
@@ -21,10 +21,16 @@ export const inbox = (commands: Commands, cli: Cli): Commands =>
         .option('unread', { type: 'boolean', default: false, describe: 'only what its owner has not taken yet' })
         .option('n', { type: 'number', default: 20, describe: 'so many read ones before the unread; 0 is all' })
         .option('ack', { type: 'boolean', default: false, describe: 'mark your own inbox as read' })
+        .option('sent', {
+          type: 'boolean',
+          default: false,
+          describe: 'what was sent from there instead, and how far it got: stored, taken, in context at turn n',
+        })
         .option('dead', { type: 'boolean', default: false, describe: 'lines that could not be delivered, and why' })
         .option('json', { type: 'boolean', default: false })
         .example('$0 inbox', 'your own')
-        .example('$0 inbox alice --unread', 'what alice has not seen yet'),
+        .example('$0 inbox alice --unread', 'what alice has not seen yet')
+        .example('$0 inbox --sent', 'how far your own messages got'),
     handler(cli, args => act(cli, args)),
   )
 
@@ -34,6 +40,7 @@ interface Inbox extends Globals {
   unread: boolean
   n: number
   ack: boolean
+  sent: boolean
   dead: boolean
   json: boolean
 }
@@ -42,10 +49,13 @@ const act = async (cli: Cli, args: Inbox): Promise<Result<number>> => {
   if (args.ack && args.name !== 'user' && args.name !== 'human')
     return fail('usage', `--ack marks your own inbox; that of ${args.name} is marked by ${args.name} alone`)
   if (!Number.isInteger(args.n) || args.n < 0) return fail('usage', '-n takes a whole number, or 0 for all')
+  if (args.sent && (args.follow || args.ack || args.unread))
+    return fail('usage', '--sent takes none of --follow, --ack and --unread')
   if (args.json && args.follow) return fail('usage', '--follow has no --json; use team logs --follow --json')
   const need = args.follow ? 'daemon' : args.ack ? 'change' : 'read'
   return withTeam(cli, args, need, async team => {
     if (args.dead) return dead(cli, team, args.json)
+    if (args.sent) return sent(cli, team, args)
     const first = await team.call('inbox.read', { name: args.name, after: 0, limit: 1 })
     if (!first.ok) return first
     const { cursor, last } = first.value
@@ -110,6 +120,16 @@ const follow = async (
   })
   const last = await reading
   return ended.ok && !last.ok && !cli.out.closed.aborted ? last : ended
+}
+
+const sent = async (cli: Cli, team: Team, { name, n, json }: Inbox): Promise<Result<number>> => {
+  const listed = await team.call('inbox.sent', { name, limit: n === 0 ? 1000 : Math.min(n, 1000) })
+  if (!listed.ok) return listed
+  const { items } = listed.value
+  if (json) cli.out.json({ name, items })
+  else if (items.length === 0) cli.out.say(`${name} has sent nothing yet`)
+  else cli.out.say(renderSent(items, cli.clock.wall(), cli.paint))
+  return ok(0)
 }
 
 const dead = async (cli: Cli, team: Team, json: boolean): Promise<Result<number>> => {

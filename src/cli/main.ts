@@ -60,6 +60,7 @@ const families = {
   inbox: async () => (await import('./inbox.ts')).inbox,
   send: async () => (await import('./send.ts')).send,
   plan: async () => (await import('./plan.ts')).plan,
+  chat: async () => (await import('./chat.ts')).chat,
   requests: async () => (await import('./requests.ts')).requests,
   merge: async () => (await import('./merge.ts')).merge,
   restart: async () => (await import('./restart.ts')).restart,

@@ -100,7 +100,14 @@ const answer = async (cli: Cli, args: Globals & { id: string; text: string | und
     const id = /^\d+$/.test(args.id) ? `req_${args.id}` : args.id
     const answered = await team.call('request.answer', { id, text })
     if (!answered.ok) return answered
-    cli.out.say(`${answered.value.request.id} answered; it waits for ${answered.value.request.to} again`)
+    const { request } = answered.value
+    const goesOn = request.type === 'question' && request.status === 'approved'
+    cli.out.say(
+      goesOn
+        ? `${request.id} answered; ${request.from} goes on`
+        : `${request.id} answered; it waits for ${request.to} again`,
+    )
+    if (goesOn) team.later(`${request.from} goes on after the next team up.`)
     return ok(0)
   })
 }

@@ -76,11 +76,15 @@ export interface Why {
   readonly info?: Readonly<Record<string, unknown>> | undefined
 }
 
+/** Entries of a log that entered their reader's context, and at which turn. */
+export const TakenIn = z.object({ turn: z.number().int(), indexes: z.array(z.number().int()) })
+export type TakenIn = z.infer<typeof TakenIn>
+
 /**
  * One line of the journal. At most one record or log is changed by it (`put`, `append`, `ack`, `trim`); none for a mere event.
  *   put     [collection, id, revision, value]
  *   append  [log, index, value]
- *   ack     [log, reader, index]
+ *   ack     [log, reader, index, what entered the reader's context with it]
  *   trim    [log, index]: entries up to and including index are forgotten
  */
 export const JournalEntry = z.object({
@@ -91,7 +95,7 @@ export const JournalEntry = z.object({
   info: z.record(z.string(), z.unknown()).optional(),
   put: z.tuple([z.string(), z.string(), z.number().int(), z.unknown()]).optional(),
   append: z.tuple([z.string(), z.number().int(), z.unknown()]).optional(),
-  ack: z.tuple([z.string(), z.string(), z.number().int()]).optional(),
+  ack: z.tuple([z.string(), z.string(), z.number().int(), TakenIn.optional()]).optional(),
   trim: z.tuple([z.string(), z.number().int()]).optional(),
 })
 export type JournalEntry = z.infer<typeof JournalEntry>

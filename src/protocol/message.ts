@@ -49,7 +49,10 @@ export const Stored = z.object({
 })
 export type Stored = z.infer<typeof Stored>
 
-/** How far a message got. */
+/**
+ * How far a message got. taken: its reader is past it without a model's context (you have read it, a `task` message became a
+ * task). in context: it stands in the session of its reader.
+ */
 export type Receipt = 'stored' | 'taken' | 'in context'
 
 export const DeadLetter = z.object({

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import type { Result } from '../lib/result.ts'
 import { faultCodes } from '../lib/result.ts'
-import type { JournalEntry } from './event.ts'
+import { type JournalEntry, TakenIn } from './event.ts'
 import { MessageId, Name, RequestId, TaskId } from './ids.ts'
 import type { DeadLetter, Receipt, Stored } from './message.ts'
 import { MessageType } from './message.ts'
@@ -50,7 +50,14 @@ export const rpcMethods = {
     unread: z.boolean().optional(),
   }),
   /** A teammate for its own inbox (the mail stands in its session journal), the human for `user`. */
-  'inbox.ack': z.strictObject({ name: z.string(), upTo: z.number().int().min(0), turn: z.number().int().optional() }),
+  'inbox.ack': z.strictObject({
+    name: z.string(),
+    upTo: z.number().int().min(0),
+    /** What entered the context, by index, and at which turn. */
+    taken: TakenIn.optional(),
+  }),
+  /** What somebody sent (a teammate: itself), the last `limit`, oldest first, with how far each got. */
+  'inbox.sent': z.strictObject({ name: z.string(), limit: z.number().int().min(1).max(1000).optional() }),
   'inbox.dead': z.strictObject({ limit: z.number().int().min(1).max(1000).optional() }),
 
   'request.list': z.strictObject({ all: z.boolean().optional() }),
@@ -201,6 +208,7 @@ export interface RpcResults {
   'message.send': { sent: { to: string; id: string; how: 'delivered' | 'queued'; note?: string }[] }
   'inbox.read': { items: InboxItem[]; cursor: number; last: number }
   'inbox.ack': { cursor: number }
+  'inbox.sent': { items: InboxItem[] }
   'inbox.dead': { letters: DeadLetter[] }
   'request.list': { requests: Request[] }
   'request.get': { request: Request }

@@ -33,6 +33,8 @@ export const Dump = z.object({
         last: z.number().int().min(0),
         entries: z.array(z.tuple([z.number().int(), z.string(), z.unknown()])),
         cursors: z.array(z.tuple([z.string(), z.number().int()])),
+        /** Index and turn of what entered its reader's context. */
+        turns: z.array(z.tuple([z.number().int(), z.number().int()])).optional(),
       }),
     ]),
   ),
@@ -122,7 +124,7 @@ export class State {
       table.apply(id, rev, value)
     }
     if (entry.append) this.#log(entry.append[0]).applyAppend(entry.append[1], entry.append[2], entry.at)
-    if (entry.ack) this.#log(entry.ack[0]).applyAck(entry.ack[1], entry.ack[2])
+    if (entry.ack) this.#log(entry.ack[0]).applyAck(entry.ack[1], entry.ack[2], entry.ack[3])
     if (entry.trim) this.#log(entry.trim[0]).applyTrim(entry.trim[1])
     this.#seq = entry.seq
   }

@@ -1,4 +1,4 @@
-import type { JournalEntry, Why } from '../protocol/event.ts'
+import type { JournalEntry, TakenIn, Why } from '../protocol/event.ts'
 import type { DeadLetter, Stored } from '../protocol/message.ts'
 import type { Request } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
@@ -78,8 +78,10 @@ export interface Log<T> {
   read(after: number, limit?: number): readonly LogEntry<T>[]
   /** Index of the last entry, 0 when there never was one. */
   readonly last: number
-  /** Moves the reader's cursor forward to `index`; a smaller one is ignored. */
-  ack(reader: string, index: number, why: Why): Write
+  /** Moves the reader's cursor forward to `index`; a smaller one is ignored. `taken`: what entered its context, early or not. */
+  ack(reader: string, index: number, why: Why, taken?: TakenIn): Write
+  /** The turn at which an entry entered its reader's context, where that was told. */
+  turn(index: number): number | undefined
   /** The reader's cursor, 0 at first. */
   cursor(reader: string): number
   /** Forgets entries up to and including `index`. */

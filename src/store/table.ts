@@ -1,5 +1,5 @@
 import { FaultError } from '../lib/result.ts'
-import type { JournalEntry, Why } from '../protocol/event.ts'
+import type { JournalEntry, TakenIn, Why } from '../protocol/event.ts'
 import type { Log, LogEntry, Put, Rec, Records, Write } from './store.ts'
 
 /** What of a journal entry changes a record or a log. */
@@ -93,6 +93,7 @@ export class EntryLog<T> implements Log<T> {
   #entries: LogEntry<T>[] = []
   #last = 0
   readonly #cursors = new Map<string, number>()
+  readonly #turns = new Map<number, number>()
   readonly #listeners = new Set<(entry: LogEntry<T>) => void>()
 
   constructor(name: string, parse: (value: unknown) => T, recorder: Recorder) {
@@ -119,12 +120,20 @@ export class EntryLog<T> implements Log<T> {
     return this.#entries.slice(from, from + limit)
   }
 
-  ack(reader: string, index: number, why: Why): Write {
-    const to = Math.min(index, this.#last)
-    if (to <= this.cursor(reader)) return this.#recorder.nothing()
-    const { seq, durable } = this.#recorder.record(why, { ack: [this.#name, reader, to] })
-    this.#cursors.set(reader, to)
+  ack(reader: string, index: number, why: Why, taken?: TakenIn): Write {
+    const to = Math.max(Math.min(index, this.#last), this.cursor(reader))
+    const indexes = taken?.indexes.filter(each => each <= this.#last && !this.#turns.has(each)) ?? []
+    if (to === this.cursor(reader) && indexes.length === 0) return this.#recorder.nothing()
+    const fresh = taken && indexes.length > 0 ? { turn: taken.turn, indexes } : undefined
+    const { seq, durable } = this.#recorder.record(why, {
+      ack: fresh ? [this.#name, reader, to, fresh] : [this.#name, reader, to],
+    })
+    this.#took(reader, to, fresh)
     return { seq, durable }
+  }
+
+  turn(index: number): number | undefined {
+    return this.#turns.get(index)
   }
 
   cursor(reader: string): number {
@@ -151,10 +160,11 @@ export class EntryLog<T> implements Log<T> {
   }
 
   /** Takes an `ack` of the journal in, at replay. */
-  applyAck(reader: string, index: number): void {
-    if (index > this.#last || index <= this.cursor(reader))
+  applyAck(reader: string, index: number, taken?: TakenIn): void {
+    const least = this.cursor(reader) + (taken ? 0 : 1)
+    if (index > this.#last || index < least)
       throw inconsistent(`${reader} moves in ${this.#name} from ${this.cursor(reader)} to ${index} of ${this.#last}`)
-    this.#cursors.set(reader, index)
+    this.#took(reader, index, taken)
   }
 
   /** Takes a `trim` of the journal in, at replay. */
@@ -163,11 +173,12 @@ export class EntryLog<T> implements Log<T> {
     this.#drop(index)
   }
 
-  dump(): { last: number; entries: Line[]; cursors: [string, number][] } {
+  dump(): { last: number; entries: Line[]; cursors: [string, number][]; turns: [number, number][] } {
     return {
       last: this.#last,
       entries: this.#entries.map(({ index, at, value }) => [index, at, value]),
       cursors: [...this.#cursors],
+      turns: [...this.#turns],
     }
   }
 
@@ -175,10 +186,17 @@ export class EntryLog<T> implements Log<T> {
     readonly last: number
     readonly entries: Iterable<Line>
     readonly cursors: Iterable<readonly [string, number]>
+    readonly turns?: Iterable<readonly [number, number]> | undefined
   }): void {
     this.#entries = Array.from(dump.entries, ([index, at, value]) => ({ index, at, value: this.#parse(value) }))
     this.#last = dump.last
     for (const [reader, index] of dump.cursors) this.#cursors.set(reader, index)
+    for (const [index, turn] of dump.turns ?? []) this.#turns.set(index, turn)
+  }
+
+  #took(reader: string, index: number, taken: TakenIn | undefined): void {
+    if (index > this.cursor(reader)) this.#cursors.set(reader, index)
+    for (const each of taken?.indexes ?? []) this.#turns.set(each, taken?.turn ?? 0)
   }
 
   #push(entry: LogEntry<T>): void {
@@ -187,6 +205,7 @@ export class EntryLog<T> implements Log<T> {
   }
 
   #drop(index: number): void {
+    for (const each of this.#turns.keys()) if (each <= index) this.#turns.delete(each)
     this.#entries = this.#entries.slice(Math.max(0, index - (this.#last - this.#entries.length)))
   }
 }

@@ -10,7 +10,7 @@ import { isUrgent } from './mail.ts'
 import { setStanding } from './members.ts'
 import type { Notices } from './notices.ts'
 import { releaseInHand, withdrawShutdowns } from './shutdown.ts'
-import { type Reply, Threads } from './threads.ts'
+import { type Reply, type ThreadStatus, Threads } from './threads.ts'
 
 export interface CrewOptions {
   readonly core: Core
@@ -34,6 +34,7 @@ export class Crew {
   readonly threads: Threads
   readonly dispatch: Dispatch
   readonly #o: CrewOptions
+  readonly #told = new Map<string, string>()
 
   constructor(o: CrewOptions) {
     this.#o = o
@@ -47,6 +48,7 @@ export class Crew {
         state: (name, status) => {
           if (status.state === 'idle') this.dispatch.idle(name)
           else this.dispatch.busyNow(name)
+          this.#tellState(name, status)
           o.onChange()
         },
         died: (name, why, next) => this.#died(name, why, next),
@@ -106,6 +108,21 @@ export class Crew {
     await releaseInHand(core, name, why)
     if (!isGoing() && this.threads.status(name)?.state === 'stopped') setStanding(core, name, 'stopped', why)
     core.store.note({ event: 'teammate.stopped', by: 'supervisor', info: { name } })
+  }
+
+  /** A state that screens show stands in the journal, each once. */
+  #tellState(name: string, { state, waiting }: ThreadStatus): void {
+    const shown = JSON.stringify([state, waiting])
+    if (this.#told.get(name) === shown) return
+    this.#told.set(name, shown)
+    const { core, redact, onFailure } = this.#o
+    const info = JSON.parse(redact(JSON.stringify({ name, state, ...(waiting ? { waiting } : {}) })))
+    try {
+      core.store.note({ event: 'teammate.state', by: name, info })
+    } catch (error) {
+      // The journal cannot be written: threads are being ended for that very reason, which must go on.
+      onFailure(error)
+    }
   }
 
   #heard(name: string, message: FromThread, reply: Reply): void {

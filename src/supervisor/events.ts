@@ -22,8 +22,9 @@ export const readEvents = async (
   let pass = (entry: JournalEntry): void => void ahead.push(entry)
   const stop = stream ? store.onEntry(entry => pass(entry)) : undefined
   let entries: JournalEntry[] = []
-  let last = o.after
-  for await (const entry of store.entries(o.after)) {
+  // Past the end there is nothing yet: that is how one asks for what is to come alone.
+  let last = Math.min(o.after, store.seq)
+  for await (const entry of store.entries(last)) {
     last = entry.seq
     if (wanted(entry)) entries.push(entry)
     if (entries.length > 2 * o.limit) entries = entries.slice(-o.limit)

@@ -231,20 +231,21 @@ export const makeHandlers = (
         items: [...fresh.filter(item => isUrgent(item.stored)), ...fresh.filter(item => !isUrgent(item.stored))],
       })
     },
-    'inbox.ack': async ({ name, upTo, turn }, { actor }) => {
+    'inbox.ack': async ({ name, upTo, taken }, { actor }) => {
       const box = inbox(name)
       if (!box.ok) return box
       if (actor === 'human' ? box.value !== humanInbox : actor !== box.value)
         return fail('refused', `the cursor of ${box.value} is moved by ${box.value} alone`)
       const log = store.inbox(box.value)
       const index = Math.min(upTo, log.last)
-      if (index > log.cursor(box.value))
-        await log.ack(box.value, index, {
-          event: 'message.taken',
-          by: actor,
-          info: { inbox: box.value, upTo: index, ...(turn === undefined ? {} : { turn }) },
-        }).durable
+      const info = { inbox: box.value, upTo: index, ...(taken ? { turn: taken.turn, taken: taken.indexes } : {}) }
+      await log.ack(box.value, index, { event: 'message.taken', by: actor, info }, taken).durable
       return ok({ cursor: log.cursor(box.value) })
+    },
+    'inbox.sent': ({ name, limit }, { actor }) => {
+      if (actor !== 'human' && actor !== name) return fail('refused', `${actor} sees what it sent itself only`)
+      const box = inbox(name)
+      return box.ok ? ok({ items: mail.sent(box.value, limit ?? 100) }) : box
     },
     'inbox.dead': ({ limit }) => {
       const all = store.deadLetters.read(Math.max(0, store.deadLetters.last - (limit ?? 100)))

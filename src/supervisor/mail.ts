@@ -5,7 +5,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest, wellFormed } from '../lib/text.ts'
 import type { Message, MessageType, Stored } from '../protocol/message.ts'
 import type { InboxItem } from '../protocol/rpc.ts'
-import type { Store } from '../store/store.ts'
+import type { LogEntry, Store } from '../store/store.ts'
 import type { Roster } from './roster.ts'
 
 /** The human's inbox, and the name the human sends under. */
@@ -31,6 +31,9 @@ export interface Sent {
   readonly how: 'delivered' | 'queued'
   readonly note?: string
 }
+
+/** By this key a `task` message makes its task once. */
+export const taskKey = ({ to, id }: Message): string => `message/${to}/${id}`
 
 /** Routes messages: who may receive, how large, stored once. */
 export class Mail {
@@ -150,15 +153,34 @@ export class Mail {
   read(name: string, after: number, limit: number): { items: InboxItem[]; cursor: number; last: number } {
     const log = this.#store.inbox(name)
     const cursor = log.cursor(name)
-    const items = log.read(after, limit).map(
-      (entry): InboxItem => ({
-        index: entry.index,
-        stored: entry.value,
-        receipt: entry.index <= cursor ? 'in context' : 'stored',
-        turn: null,
-      }),
-    )
+    const items = log.read(after, limit).map(entry => this.#item(name, entry))
     return { items, cursor, last: log.last }
+  }
+
+  /** The last `limit` messages that the daemon stamped as from `name`, oldest first, with how far each got. */
+  sent(name: string, limit: number): InboxItem[] {
+    return this.#store.inboxNames
+      .flatMap(inbox =>
+        this.#store
+          .inbox(inbox)
+          .read(0)
+          .filter(({ value: { message, origin } }) => origin === 'daemon' && message.from === name)
+          .map(entry => ({ at: entry.at, item: this.#item(inbox, entry) })),
+      )
+      .sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
+      .slice(-limit)
+      .map(({ item }) => item)
+  }
+
+  #item(name: string, { index, value }: LogEntry<Stored>): InboxItem {
+    const log = this.#store.inbox(name)
+    const turn = log.turn(index) ?? null
+    const isTask = value.message.type === 'task'
+    const isPast = isTask
+      ? this.#store.marks.get(`drop/${taskKey(value.message)}`) !== undefined
+      : turn !== null || index <= log.cursor(name)
+    const hasContext = name !== humanInbox && name !== 'supervisor' && !isTask
+    return { index, stored: value, receipt: isPast ? (hasContext ? 'in context' : 'taken') : 'stored', turn }
   }
 
   /** How many messages the owner has not taken in yet. A `task` message became a task and is not counted. */
@@ -166,7 +188,8 @@ export class Mail {
     const log = this.#store.inbox(name)
     const cursor = log.cursor(name)
     if (log.last <= cursor) return 0
-    return log.read(cursor).filter(entry => entry.value.message.type !== 'task').length
+    return log.read(cursor).filter(entry => entry.value.message.type !== 'task' && log.turn(entry.index) === undefined)
+      .length
   }
 
   hasUrgent(name: string): boolean {

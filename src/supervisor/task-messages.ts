@@ -1,6 +1,7 @@
 import { asOneLine, cut } from '../lib/text.ts'
 import type { Stored } from '../protocol/message.ts'
 import type { Core } from './core.ts'
+import { taskKey } from './mail.ts'
 import type { Notices } from './notices.ts'
 
 /** A message of `type: task` makes a task for its receiver, once: the key derives from the message's id. */
@@ -13,7 +14,7 @@ export const takeTaskMessage = (core: Core, notices: Notices, { message, origin 
     ...(isMember ? { assignee: message.to } : {}),
   }
   // Whom a line in a file is from, it only claims.
-  const added = core.tasks.add([drop], { by: origin === 'file' ? 'file' : message.from, key: keyOf(message) })
+  const added = core.tasks.add([drop], { by: origin === 'file' ? 'file' : message.from, key: taskKey(message) })
   if (!added.ok) notices.problem(`message/${message.id}`, `message ${message.id} made no task: ${added.fault.message}`)
 }
 
@@ -21,8 +22,6 @@ export const takeTaskMessage = (core: Core, notices: Notices, { message, origin 
 export const takeTaskMessages = (core: Core, notices: Notices): void => {
   for (const name of core.mail.inboxes)
     for (const { value } of core.store.inbox(name).read(0))
-      if (value.message.type === 'task' && !core.store.marks.get(`drop/${keyOf(value.message)}`))
+      if (value.message.type === 'task' && !core.store.marks.get(`drop/${taskKey(value.message)}`))
         takeTaskMessage(core, notices, value)
 }
-
-const keyOf = (message: Stored['message']): string => `message/${message.to}/${message.id}`

@@ -117,8 +117,8 @@ export class Intake {
   }
 
   /** The mail is in the session's journal: the holder may forget it. Repeating is harmless, so a failure is left to the next. */
-  async acknowledge(upTo: number, turn?: number): Promise<void> {
-    await this.#o.call('inbox.ack', { name: this.#o.name, upTo, ...(turn === undefined ? {} : { turn }) })
+  async acknowledge(upTo: number, taken?: { readonly turn: number; readonly indexes: number[] }): Promise<void> {
+    await this.#o.call('inbox.ack', { name: this.#o.name, upTo, ...(taken === undefined ? {} : { taken }) })
   }
 
   /** As it enters the context. A request is shown as the ledger has it, not as the message tells it. */

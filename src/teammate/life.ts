@@ -12,6 +12,7 @@ import { takeBranch } from './branch.ts'
 import { type Choice, Intake } from './intake.ts'
 import type { LifeOptions } from './life-options.ts'
 import { Parking } from './parking.ts'
+import { answerHuman } from './reply.ts'
 import { askedToStop, toldToStop } from './shutdown.ts'
 import { endTaskFile, writeTaskFile } from './task-file.ts'
 import { Voice } from './voice.ts'
@@ -324,7 +325,8 @@ export class Life {
         items = []
         chosen = null
         if (!choice) return { items: all }
-        const taken = () => this.#intake.acknowledge(choice.mark.upTo, session.context.turn)
+        const indexes = choice.picked.map(({ index }) => index)
+        const taken = () => this.#intake.acknowledge(choice.mark.upTo, { turn: session.context.turn, indexes })
         return { items: all, mail: choice.mark, taken }
       },
       endsHere: () => this.#ending ?? (this.#left?.gone ? this.#left.how : null) ?? this.#parking.reason(),
@@ -332,7 +334,7 @@ export class Life {
       backoff: this.#o.backoff ?? defaultBackoff,
       gate,
       signal,
-      on: this.#voice.ofTurn,
+      on: { ...this.#voice.ofTurn, answers: (to, text) => answerHuman(this.#call, this.#voice, to, text) },
     })
     this.#voice.event('teammate.turn', { turn: session.context.turn, how: end.how })
     return end

@@ -66,7 +66,7 @@ export class Voice {
   }
 
   /** What a turn tells while it runs. */
-  get ofTurn(): TurnOptions['on'] {
+  get ofTurn(): Omit<TurnOptions['on'], 'answers'> {
     return {
       waiting: (ms, fault) => {
         if (ms === null) this.show('working')

@@ -84,6 +84,7 @@ export const turn = (
       waiting: () => undefined,
       progress: () => undefined,
       usage: () => undefined,
+      answers: async () => undefined,
       called: () => undefined,
       tool: () => undefined,
       bug: () => undefined,

@@ -205,7 +205,7 @@ describe('mail', () => {
     expect(seen).toBe(2)
     expect(requests[2]?.messages.slice(-2).map(each => each.role)).toEqual(['tool', 'user'])
     expect(lastUser(requests[2])).toContain('origin="peer"')
-    expect(holder.asks('inbox.ack').at(-1)).toMatchObject({ upTo: 1, turn: 1 })
+    expect(holder.asks('inbox.ack').at(-1)).toMatchObject({ upTo: 1, taken: { turn: 1, indexes: [1] } })
     await stop()
   })
   test("whose word it is: a line from a file has nobody's authority, whoever it claims to be from", async () => {

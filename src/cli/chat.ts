@@ -1,0 +1,176 @@
+import { ulid } from 'ulid'
+import { fail, ok, type Result } from '../lib/result.ts'
+import type { JournalEntry } from '../protocol/event.ts'
+import type { Stored } from '../protocol/message.ts'
+import type { TeammateStatus } from '../protocol/rpc.ts'
+import type { Waiting } from '../protocol/teammate.ts'
+import { loadConfig } from '../store/root.ts'
+import { type Cli, type Commands, type Globals, handler } from './cli.ts'
+import { textLines } from './lines.ts'
+import { harmless, indented, oneLine } from './render/text.ts'
+import { type Team, withTeam } from './with-team.ts'
+
+/** `team chat <name>`. */
+export const chat = (commands: Commands, cli: Cli): Commands =>
+  commands.command(
+    'chat <name>',
+    'Talk to one teammate: each line is a message, its replies come as they are written',
+    y =>
+      y
+        .positional('name', { type: 'string', demandOption: true, describe: 'a teammate, or lead' })
+        .example('$0 chat alice', 'an empty line, or n, ends it')
+        .example(
+          'echo "What is left to do?" | $0 chat alice',
+          'one question in a script; exit 1 if it stays unanswered',
+        ),
+    handler(cli, args => act(cli, args)),
+  )
+
+const act = async (cli: Cli, args: Globals & { name: string }): Promise<Result<number>> =>
+  withTeam(cli, args, 'daemon', async team => {
+    const loaded = loadConfig(team.root)
+    if (!loaded.ok) return loaded
+    const { lead } = loaded.value.config
+    const name = (args.name === 'lead' || args.name === 'leader') && lead !== undefined ? lead : args.name
+    // Refuses a name that nobody has, with the nearest one.
+    const box = await team.call('inbox.read', { name, limit: 1 })
+    if (!box.ok) return box
+    const talk = new Talk(cli, team, name)
+    const following = talk.follow()
+    // Asked after the stream is open, so that no change falls in between.
+    const status = await team.call('status', {})
+    if (!status.ok) return status
+    const mate = status.value.teammates.find(each => each.name === name)
+    return mate
+      ? talk.run(mate, following)
+      : fail('unknown', `${name} is no teammate`, 'team status shows who is there')
+  })
+
+/** How the teammate stands, where that says why an answer does not come at once; null where it will. */
+const standing = (name: string, state: string, waiting: Waiting | null, task: string | null): string | null => {
+  if (state === 'stopped' || state === 'failed') return `${name} is ${state}: it reads this after team restart ${name}`
+  if (state === 'waiting' && waiting)
+    return `${name} waits for ${waiting.whom}: ${oneLine(waiting.what, 200)}; it reads this when that is over`
+  if (state === 'draining') return `${name} is shutting down`
+  if (state === 'starting') return `${name} is starting`
+  if (state === 'working')
+    return `${name} is busy${task === null ? '' : ` with task ${task}`}; it reads this between two steps`
+  return null
+}
+
+/** One conversation: lines of stdin go out, what the journal tells of this teammate is shown. */
+class Talk {
+  readonly #cli: Cli
+  readonly #team: Team
+  readonly #name: string
+  #state = 'starting'
+  #waiting: Waiting | null = null
+  #task: string | null = null
+  #begun = false
+  /** Messages of ours that it has not answered, and whether each has entered its context. */
+  readonly #open = new Map<string, { index: number | null; isRead: boolean }>()
+  #changed: () => void = () => undefined
+  #over = false
+
+  constructor(cli: Cli, team: Team, name: string) {
+    this.#cli = cli
+    this.#team = team
+    this.#name = name
+  }
+
+  /** What happens from now on is heard; back when the daemon has ended, or nobody reads stdout any more. */
+  follow(): Promise<Result<number>> {
+    const now = { name: this.#name, after: Number.MAX_SAFE_INTEGER }
+    return this.#team
+      .follow(entry => this.#heard(entry), now)
+      .finally(() => {
+        this.#over = true
+        this.#changed()
+      })
+  }
+
+  async run({ state, waiting, task }: TeammateStatus, following: Promise<Result<number>>): Promise<Result<number>> {
+    const { out, interactive, paint } = this.#cli
+    const name = this.#name
+    this.#state = state
+    this.#waiting = waiting
+    this.#task = task
+    this.#begun = true
+    if (interactive) out.note(paint.dim(`talking to ${name}; an empty line or n ends`))
+    this.#tellStanding()
+    for await (const line of textLines(process.stdin, out.closed, interactive ? paint.bold('you> ') : '')) {
+      if (line.trim() === '' || line.trim() === 'n' || this.#over) break
+      const id = `msg_${ulid(this.#cli.clock.wall()).toLowerCase()}`
+      this.#open.set(id, { index: null, isRead: false })
+      const sent = await this.#team.call('message.send', { to: name, content: line, id })
+      if (!sent.ok) return sent
+    }
+    // A person who ends the talk goes; a pipe has asked, and waits for what it asked.
+    if (!interactive) await this.#settled()
+    const unanswered = this.#open.size
+    if (!this.#over) return ok(interactive || unanswered === 0 ? 0 : 1)
+    const ended = await following
+    return ended.ok ? ok(unanswered === 0 ? 0 : 1) : ended
+  }
+
+  /** Resolves when everything is answered, or when it is clear that no answer comes by itself. */
+  async #settled(): Promise<void> {
+    for (;;) {
+      if (this.#over || this.#cli.out.closed.aborted || this.#open.size === 0 || this.#isStuck()) return
+      await new Promise<void>(resolve => {
+        this.#changed = resolve
+        this.#cli.out.closed.addEventListener('abort', () => resolve(), { once: true })
+      })
+    }
+  }
+
+  /** It has ended, waits for somebody, or has read everything and gone idle without a word. */
+  #isStuck(): boolean {
+    if (this.#state === 'stopped' || this.#state === 'failed') return true
+    if (this.#state === 'waiting') return this.#waiting?.request !== undefined || this.#waiting?.whom === 'human'
+    return this.#state === 'idle' && [...this.#open.values()].every(each => each.isRead)
+  }
+
+  #heard(entry: JournalEntry): void {
+    const { event, info = {} } = entry
+    if (event === 'message.stored') this.#stored(entry)
+    else if (event === 'message.taken' && info.inbox === this.#name) {
+      const taken = new Set(Array.isArray(info.taken) ? info.taken : [])
+      for (const each of this.#open.values()) if (each.index !== null && taken.has(each.index)) each.isRead = true
+    } else if (event === 'task.started' && info.owner === this.#name) this.#task = String(entry.put?.[1] ?? '')
+    else if (event === 'teammate.state' && info.name === this.#name) {
+      this.#state = String(info.state)
+      this.#waiting = (info.waiting as Waiting | undefined) ?? null
+      if (this.#state === 'idle') this.#task = null
+      if (this.#state !== 'working' && this.#state !== 'idle') this.#tellStanding()
+      else if (this.#isStuck() && this.#open.size > 0) {
+        this.#cli.out.note(`${this.#name} has read it and has nothing to say`)
+      }
+    } else return
+    this.#changed()
+  }
+
+  #stored(entry: JournalEntry): void {
+    const [log, index, value] = entry.append ?? []
+    if (log === undefined || index === undefined) return
+    const { message, origin } = value as Stored
+    const ours = this.#open.get(message.id)
+    if (ours && log === `inbox/${this.#name}`) {
+      ours.index = index
+      if (this.#state === 'working') this.#tellStanding()
+    }
+    if (log !== 'inbox/user' || origin !== 'daemon' || message.from !== this.#name) return
+    const { out, paint, interactive } = this.#cli
+    const text = harmless(message.content)
+    out.say(interactive ? `${paint.bold(paint.cyan(this.#name))}\n${indented(text, '  ')}` : text)
+    // What it writes answers all that it has read so far, whether it names the message or not.
+    if (message.replyTo !== undefined) this.#open.delete(message.replyTo)
+    for (const [id, each] of this.#open) if (each.isRead) this.#open.delete(id)
+  }
+
+  #tellStanding(): void {
+    if (!this.#begun) return
+    const text = standing(this.#name, this.#state, this.#waiting, this.#task)
+    if (text !== null) this.#cli.out.note(this.#cli.paint.dim(text))
+  }
+}
