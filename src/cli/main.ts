@@ -62,6 +62,7 @@ const families = {
   plan: async () => (await import('./plan.ts')).plan,
   chat: async () => (await import('./chat.ts')).chat,
   requests: async () => (await import('./requests.ts')).requests,
+  permissions: async () => (await import('./permissions.ts')).permissions,
   merge: async () => (await import('./merge.ts')).merge,
   restart: async () => (await import('./restart.ts')).restart,
   logs: async () => (await import('./logs.ts')).logs,

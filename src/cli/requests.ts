@@ -4,6 +4,7 @@ import { type Cli, type Commands, forEach, type Globals, handler } from './cli.t
 import { readText } from './input.ts'
 import { renderRequest } from './render/request.ts'
 import { renderRequests } from './render/status.ts'
+import { oneLine } from './render/text.ts'
 import { withTeam } from './with-team.ts'
 
 /** `team requests`, `approve`, `reject`, `ask` and `answer`. */
@@ -26,8 +27,18 @@ export const requests = (commands: Commands, cli: Cli): Commands =>
         y
           .positional('id', { type: 'string', array: true, demandOption: true, describe: 'req_3, or 3 for short' })
           .option('reason', { type: 'string', describe: 'kept with the decision' })
-          .example('$0 diff req_3 && $0 approve req_3', 'look at a merge, then let it through'),
-      handler(cli, args => decide(cli, args, 'approve')),
+          .option('shown', {
+            type: 'string',
+            describe: 'approve only what is still this: the hash that requests <id> shows',
+          })
+          .option('always', {
+            type: 'boolean',
+            default: false,
+            describe: 'of a permission: the rule that it shows holds from now on (see permissions)',
+          })
+          .example('$0 diff req_3 && $0 approve req_3', 'look at a merge, then let it through')
+          .example('$0 approve 4 --always', 'the command of req_4, now and from now on'),
+      handler(cli, args => approve(cli, args)),
     )
     .command(
       'reject <id..>',
@@ -75,6 +86,29 @@ const list = (cli: Cli, args: Globals & { id: string | undefined; all: boolean; 
     else cli.out.say(renderRequests(listed.value.requests, cli.clock.wall(), cli.paint))
     return ok(0)
   })
+
+/**
+ * Approves each: what it is stands in the answer, and the approval is bound to just that (or to what `--shown` names), so that
+ * nothing else was let through should it have changed in between.
+ */
+const approve = async (
+  cli: Cli,
+  args: Globals & { id: string[]; reason: string | undefined; shown: string | undefined; always: boolean },
+): Promise<Result<number>> => {
+  const { always } = args
+  if (args.shown !== undefined && args.id.length > 1) return fail('usage', '--shown goes with one request')
+  return withTeam(cli, args, 'change', team =>
+    forEach(cli, args, async id => {
+      const got = await team.call('request.get', { id })
+      if (!got.ok) return got
+      const { title, bodyHash } = got.value.request
+      const reason = args.reason === undefined ? {} : { reason: args.reason }
+      const shown = args.shown ?? bodyHash
+      const decided = await team.call('request.decide', { id, decision: 'approve', shown, always, ...reason })
+      return decided.ok ? ok(`${decided.value.note} (${oneLine(title, 100)})`) : decided
+    }),
+  )
+}
 
 /** Decides each, however many of them are refused; ends with the first refusal's exit code. */
 const decide = async (

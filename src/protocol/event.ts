@@ -37,6 +37,8 @@ export const eventTypes = [
   'request.withdrawn',
   'effect.intent',
   'effect.done',
+  'permission.given',
+  'permission.removed',
   'teammate.spawned',
   'teammate.ready',
   'teammate.state',

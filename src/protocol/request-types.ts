@@ -43,9 +43,13 @@ export const PlanData = z.object({
 })
 export const PermissionData = z.object({
   ...ofTask,
-  command: z.string().min(1),
-  /** What would allow commands like this one from now on, when the decider says so. */
+  /** The whole of it, as it would run. What follows is the holder's word too. */
+  command: z.string().min(1).max(32_768),
+  /** The words that the human may allow from now on; null where no rule would be narrow. */
   rule: z.string().nullable().default(null),
+  /** The `ask` rules of config.json that were in its way, and whether commands ran in a sandbox: no rule goes further. */
+  past: z.array(z.string()).default([]),
+  sandboxed: z.boolean().default(false),
 })
 export const QuestionData = z.object(ofTask)
 /** Seconds for which a lease is given at most, unless it asks for less. */

@@ -85,7 +85,8 @@ export type Refusal =
 /**
  * May `by` make this decision now? null when yes, else why not. A teammate decides only what is addressed to it and
  * never its own, except that a shutdown addressed to a teammate is that teammate's to decide whoever opened it. What is
- * addressed to the supervisor it decides itself, by the rule that `approvals` gives.
+ * addressed to the supervisor it decides itself, by the rule that `approvals` gives. `shown`: the beginning of the hash of
+ * what the decider saw.
  */
 export const refusal = (
   request: Request,
@@ -108,7 +109,7 @@ export const refusal = (
   const byRule = by === 'supervisor' && request.to === 'supervisor'
   if (by !== 'human' && !byRule && (by !== request.to || (by === request.from && request.type !== 'shutdown_request')))
     return { why: 'wrong decider', text: `${id} is for ${request.to} to decide, not for ${by}` }
-  if (shown !== undefined && shown !== request.bodyHash)
+  if (shown !== undefined && !request.bodyHash.startsWith(shown))
     return { why: 'changed', text: `${id} is not what was shown any more: look at it again` }
   if (decision === 'ask' && request.status === 'needs_info')
     return { why: 'waits for an answer', text: `${id} waits for ${request.from} to answer already` }

@@ -5,7 +5,7 @@ import { type JournalEntry, TakenIn } from './event.ts'
 import { MessageId, Name, RequestId, TaskId } from './ids.ts'
 import type { DeadLetter, Receipt, Stored } from './message.ts'
 import { MessageType } from './message.ts'
-import type { Request } from './request.ts'
+import type { Request, RequestOf } from './request.ts'
 import { requestTypeNames } from './request-types.ts'
 import type { TaskFile } from './task.ts'
 import { TaskDrop, TaskStatus } from './task.ts'
@@ -75,10 +75,23 @@ export const rpcMethods = {
     id: z.string(),
     decision: z.enum(['approve', 'reject', 'ask']),
     reason: z.string().optional(),
-    shown: z.string().optional(),
+    /** The content that was shown, by its hash or the beginning of it. */
+    shown: z
+      .string()
+      .regex(/^[0-9a-f]{8,64}$/, 'the hash as `team requests <id>` shows it')
+      .optional(),
+    /** The human, of a permission: the rule shown holds from now on. */
+    always: z.boolean().default(false),
   }),
   'request.answer': z.strictObject({ id: RequestId, text: z.string() }),
   'request.withdraw': z.strictObject({ id: RequestId, reason: z.string().optional() }),
+
+  /** Teammates: may this command run, which the rules alone do not allow? A permission for one run is used up by the answer. */
+  'permission.use': z.strictObject({ command: z.string() }),
+  /** What came of the run that a permission was used for. */
+  'permission.done': z.strictObject({ request: RequestId, exit: z.number().int().nullable(), detail: z.string() }),
+  'permission.list': z.strictObject({}),
+  'permission.remove': z.strictObject({ id: z.string() }),
 
   /** What a merge would bring: of a request or a task. */
   diff: z.strictObject({ id: z.string() }),
@@ -171,6 +184,22 @@ export interface Status {
   readonly deadLetters: number
 }
 
+/** A rule that the human gave a teammate on request, by that request's id. */
+export interface GivenRule {
+  readonly request: string
+  readonly teammate: string
+  readonly rule: string
+  readonly past: readonly string[]
+  readonly sandboxed: boolean
+  readonly at: string
+}
+
+/** May the command run: by the rules, given ones among them, once by a permission, or is it to be asked for? */
+export type Use =
+  | { readonly how: 'rule' }
+  | { readonly how: 'once'; readonly request: string }
+  | { readonly how: 'ask'; readonly why: string }
+
 export interface InboxItem {
   readonly index: number
   readonly stored: Stored
@@ -218,6 +247,11 @@ export interface RpcResults {
   'request.decide': { request: Request; note: string }
   'request.answer': { request: Request }
   'request.withdraw': { request: Request }
+  'permission.use': Use
+  'permission.done': null
+  /** `unused`: approved for one run that has not come. */
+  'permission.list': { rules: GivenRule[]; unused: RequestOf<'permission_request'>[] }
+  'permission.remove': { removed: string }
   diff: { title: string; stat: string; patch: string }
   land: LandReport
   down: DownReport

@@ -6,7 +6,7 @@ import type { Permissions } from '../protocol/config.ts'
 import { bwrapArgs } from './bwrap.ts'
 import { commandEnvironment } from './environment.ts'
 import { endLeftovers, type Leftover } from './leftover.ts'
-import { allowsNetwork, judge } from './rules.ts'
+import { allowsNetwork, obstacle } from './rules.ts'
 import { Running } from './running.ts'
 import type { CommandResult, Probe, Refused, RunOptions, SandboxMode, Shell } from './shell.ts'
 import type { View } from './view.ts'
@@ -73,7 +73,7 @@ export const makeShell = (options: ShellOptions): Shell => {
       if (refused) return refused
       for (const earlier of live) if (earlier.isOver()) live.delete(earlier)
       const cwd = run.cwd ?? view.cwd
-      if (!existsSync(cwd)) return { refused: 'not allowed', reason: `the working folder ${cwd} does not exist` }
+      if (!existsSync(cwd)) return { refused: 'no folder', reason: `the working folder ${cwd} does not exist` }
       if (run.signal?.aborted) return neverStarted
       const running = start(run)
       const result = await running.result
@@ -118,21 +118,6 @@ const refusal = (run: RunOptions, { probe, mode, permissions, sandboxed }: Rules
         `no sandbox (${probe.detail}), and config.json requires one: commands do not run. ${probe.remedy ? `A person can mend that: ${probe.remedy}.` : ''}`.trim(),
     }
   if (run.trusted) return null
-  const judged = judge(run.command, permissions)
-  if (judged.verdict === 'deny')
-    return { refused: 'denied', reason: `a rule forbids \`${judged.rule}\`, and this runs ${judged.what}` }
-  if (judged.verdict === 'ask')
-    return {
-      refused: 'not allowed',
-      reason: `\`${judged.rule}\` needs the human's word, and this runs ${judged.what}: ask the human by message`,
-    }
-  const hasRules = permissions.deny.length + permissions.ask.length > 0
-  if (judged.verdict === 'opaque' && (hasRules || !sandboxed))
-    return { refused: 'not allowed', reason: `rules cannot judge it: ${judged.what}. Write the command plainly` }
-  if (judged.verdict === 'unmatched' && !sandboxed)
-    return {
-      refused: 'not allowed',
-      reason: `there is no sandbox here, so only allowed commands run, and no rule allows ${judged.what}. Allowed: ${permissions.allow.filter(rule => rule !== 'network').join(', ') || 'nothing'}. Ask the human for more`,
-    }
-  return null
+  const found = obstacle(run.command, permissions, sandboxed)
+  return found && { refused: found.asks ? 'not allowed' : 'denied', reason: found.reason }
 }

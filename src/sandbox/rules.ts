@@ -15,6 +15,16 @@ export interface Judgement {
 }
 
 /**
+ * A rule that a person gave for one teammate: the words of one command, each as it is. It lets that command through where
+ * nothing allows it, and past the `ask` rules named, which were in its way when it was given; past no other, and only where
+ * the rest of the line is allowed too.
+ */
+export interface Given {
+  readonly rule: string
+  readonly past: readonly string[]
+}
+
+/**
  * Judges a command line by rules on the simple commands in it, in the order deny, ask, allow. Rules on paths are not
  * supported yet. Rules are words; `*` within a word stands for any characters, alone for one word, alone at the end for
  * any number of words, none too.
@@ -28,25 +38,85 @@ export interface Judgement {
  * Only the sandbox keeps a command inside: a script file or an interpreter can do what no rule sees. deny and ask are
  * guard rails, not walls.
  */
-export const judge = (command: string, permissions: Permissions): Judgement => {
+export const judge = (command: string, permissions: Permissions, given: readonly Given[] = []): Judgement => {
   const found = unfold(command, 0)
-  const ruled = (rules: readonly string[]) => {
+  /** An `ask` rule that a given one led past. */
+  let passed: { rule: string; what: string } | null = null
+  const ruled = (rules: readonly string[], past: readonly Given[]) => {
     for (const { part } of found.commands)
-      for (const rule of rules) if (starts(rule, part)) return { rule, what: part.source }
+      for (const rule of rules) {
+        if (!starts(rule, part)) continue
+        if (!past.some(each => each.past.includes(rule) && lets(each, part))) return { rule, what: part.source }
+        passed ??= { rule, what: part.source }
+      }
     return null
   }
-  const denied = ruled(permissions.deny)
+  const denied = ruled(permissions.deny, [])
   if (denied) return { verdict: 'deny', ...denied }
-  const asked = ruled(permissions.ask)
+  const asked = ruled(permissions.ask, given)
   if (asked) return { verdict: 'ask', ...asked }
   if (found.opaque !== null) return { verdict: 'opaque', rule: null, what: found.opaque }
   for (const { part, judgedInside } of found.commands) {
-    if (!judgedInside && !harmless(part) && !permissions.allow.some(rule => covers(rule, part)))
-      return { verdict: 'unmatched', rule: null, what: part.source }
     const outside = part.writes.find(target => !isBelow(target))
-    if (outside) return { verdict: 'unmatched', rule: null, what: `output to ${outside.text || 'a file'}` }
+    const isLet = judgedInside || isAllowed(part, permissions) || given.some(each => lets(each, part))
+    if (isLet && !outside) continue
+    // Beside commands that nobody spoke of, a given rule's words may not do what they did alone.
+    if (passed) return { verdict: 'ask', ...(passed as { rule: string; what: string }) }
+    return { verdict: 'unmatched', rule: null, what: isLet ? `output to ${outside?.text || 'a file'}` : part.source }
   }
   return { verdict: 'allow', rule: null, what: command }
+}
+
+/**
+ * The narrowest rule that lets this command line through from now on: the exact words of the one command in it that is in
+ * the way, no wildcard. Null where no such rule can be: more than one is in the way, its words are not all plain (quoted
+ * blanks, patterns, variables), or it is fed its input, which no rule would see.
+ */
+export const narrowRule = (command: string, permissions: Permissions): Given | null => {
+  const rules = new Set<string>()
+  const past = new Set<string>()
+  for (const { part, judgedInside } of unfold(command, 0).commands) {
+    const asks = permissions.ask.filter(rule => starts(rule, part))
+    if (asks.length === 0 && (judgedInside || isAllowed(part, permissions))) continue
+    if (part.fed || part.words.length === 0 || !part.words.every(isPlain)) return null
+    rules.add(part.words.map(({ text }) => text).join(' '))
+    for (const rule of asks) past.add(rule)
+  }
+  const [rule, another] = rules
+  if (rule === undefined || another !== undefined) return null
+  const given = { rule, past: [...past] }
+  return judge(command, permissions, [given]).verdict === 'allow' ? given : null
+}
+
+/** Why a command line may not be run by the rules; null when it may. `asks`: a person may permit it. */
+export const obstacle = (
+  command: string,
+  permissions: Permissions,
+  sandboxed: boolean,
+  given: readonly Given[] = [],
+): { readonly asks: boolean; readonly reason: string } | null => {
+  const judged = judge(command, permissions, given)
+  switch (judged.verdict) {
+    case 'deny':
+      return { asks: false, reason: `a rule forbids \`${judged.rule}\`, and this runs ${judged.what}` }
+    case 'ask':
+      return { asks: true, reason: `\`${judged.rule}\` needs a person's word, and this runs ${judged.what}` }
+    case 'opaque': {
+      const ruled = permissions.deny.length + permissions.ask.length > 0
+      return ruled || !sandboxed ? { asks: true, reason: `rules cannot judge it: ${judged.what}` } : null
+    }
+    case 'unmatched': {
+      const allowed = permissions.allow.filter(rule => rule !== 'network').join(', ') || 'nothing'
+      return sandboxed
+        ? null
+        : {
+            asks: true,
+            reason: `there is no sandbox here, so only allowed commands run, and no rule allows ${judged.what}. Allowed: ${allowed}`,
+          }
+    }
+    case 'allow':
+      return null
+  }
 }
 
 /** Does an allow rule consist of the word `network`? Then commands in the sandbox see the host's network. */
@@ -131,6 +201,16 @@ const harmless = (part: SimpleCommand): boolean => {
   const name = part.words[part.name]
   return name === undefined ? part.words.length === 0 : part.name === 0 && plain.has(name.text)
 }
+
+const isAllowed = (part: SimpleCommand, permissions: Permissions): boolean =>
+  harmless(part) || permissions.allow.some(rule => covers(rule, part))
+
+/** A given rule is its words and nothing else: what stands for more in a rule of config.json does not in it. */
+const lets = ({ rule }: Given, part: SimpleCommand): boolean =>
+  !part.fed && part.words.every(isPlain) && part.words.map(({ text }) => text).join(' ') === rule
+
+/** A word that a shell takes as it stands, and that reads the same in a rule. */
+const isPlain = ({ text, open }: CommandWord): boolean => !open && /^[\w@%+=:,./-]+$/.test(text)
 
 const wordsOf = (rule: string): string[] => rule.trim().split(/\s+/)
 

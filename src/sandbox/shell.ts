@@ -28,9 +28,9 @@ export interface CommandResult {
   readonly ms: number
 }
 
-/** Refused: nothing ran. */
+/** Refused: nothing ran. `not allowed`: not by the rules, but a person may permit it. */
 export interface Refused {
-  readonly refused: 'no sandbox' | 'denied' | 'not allowed'
+  readonly refused: 'no sandbox' | 'no folder' | 'denied' | 'not allowed'
   readonly reason: string
 }
 
@@ -41,7 +41,7 @@ export interface RunOptions {
   /** Extra environment on top of the scrubbed one. */
   readonly env?: Readonly<Record<string, string>> | undefined
   readonly cwd?: string | undefined
-  /** The person's own words (verify, setup, git plumbing): rules are not asked, the sandbox still is. */
+  /** A person's own words (verify, setup, git plumbing) or permission: rules are not asked, the sandbox still is. */
   readonly trusted?: boolean | undefined
   readonly outputBytes: number
   readonly outputMaxBytes: number

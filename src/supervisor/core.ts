@@ -29,6 +29,8 @@ export interface CoreOptions {
   readonly members: readonly Member[]
   readonly clock: Clock
   readonly hub: Hub | null
+  /** Commands run in a sandbox, where all runs that rules do not refuse. */
+  readonly sandboxed: boolean
 }
 
 /** Puts the acts on a store. `away` says why a teammate cannot take mail now (null: it can). */

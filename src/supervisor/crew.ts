@@ -9,6 +9,7 @@ import type { DaemonLog } from './log.ts'
 import { isUrgent } from './mail.ts'
 import { setStanding } from './members.ts'
 import type { Notices } from './notices.ts'
+import { settleUses } from './permissions.ts'
 import { releaseInHand, withdrawShutdowns } from './shutdown.ts'
 import { type Reply, type ThreadStatus, Threads } from './threads.ts'
 
@@ -133,6 +134,7 @@ export class Crew {
     }
     if (message.t === 'req') void this.#answer(name, message, reply)
     else if (message.t === 'ready') {
+      settleUses(core, name)
       store.note({ event: 'teammate.ready', by: name, info: { name } })
       hint()
     } else if (message.t === 'state' && message.state === 'idle') hint()

@@ -19,6 +19,7 @@ import { mayWrite } from './gates.ts'
 import { humanInbox, isUrgent } from './mail.ts'
 import { opening } from './opening.ts'
 import { askForPlan, revisePlan } from './plans.ts'
+import { cannotGive, endUse, giveRule, listPermissions, removePermission, usePermission } from './permissions.ts'
 import { shown } from './shown.ts'
 
 /** What only a running daemon can do; without one these are refused or left for the next. */
@@ -286,13 +287,18 @@ export const makeHandlers = (
       await revised.value.durable
       return ok({ request: revised.value.request })
     },
-    'request.decide': async ({ id, decision, reason, shown: bodyHash }, { actor }) => {
+    'request.decide': async ({ id, decision, reason, shown: bodyHash, always }, { actor }) => {
+      const asked = requests.find(id)?.value
+      const cannot = always && asked ? cannotGive(asked, actor, decision) : null
+      if (cannot) return cannot
       const decided = requests.decide(id, actor, decision, reason ?? null, bodyHash)
       if (!decided.ok) return decided
-      await decided.value.durable
       const { request } = decided.value
-      const later = live === null && request.status === 'approved' ? '; the next team up carries it out' : ''
-      return ok({ request, note: `${request.id} ${request.status}${later}` })
+      const given = always && request.type === 'permission_request' ? `; ${giveRule(core, request)}` : ''
+      await store.flushed()
+      const later =
+        live === null && request.status === 'approved' && given === '' ? '; the next team up carries it out' : ''
+      return ok({ request, note: `${request.id} ${request.status}${given}${later}` })
     },
     'request.answer': async ({ id, text }, { actor }) => {
       const answered = requests.answer(id, actor, text)
@@ -305,6 +311,26 @@ export const makeHandlers = (
       if (!ended.ok) return ended
       await ended.value.durable
       return ok({ request: ended.value.request })
+    },
+
+    'permission.use': async ({ command }, { actor }) => {
+      const use = usePermission(core, actor, command)
+      await store.flushed()
+      return use
+    },
+    'permission.done': async (params, { actor }) => {
+      const ended = endUse(core, actor, params)
+      await store.flushed()
+      return ended
+    },
+    'permission.list': () => ok(listPermissions(core)),
+    'permission.remove': async ({ id }, { actor }) => {
+      const allowed = humanOnly(actor, 'take a permission back')
+      if (!allowed.ok) return allowed
+      const removed = removePermission(core, id)
+      if (!removed.ok) return removed
+      await store.flushed()
+      return ok({ removed: removed.value })
     },
 
     diff: ({ id }) => showDiff(core, id),

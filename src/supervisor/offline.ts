@@ -47,7 +47,7 @@ export const holdForAMoment = async (o: OfflineOptions, waitMs = 10_000): Promis
     return hub
   }
   const core = makeCore(
-    { ...o, store, hub: hub.value },
+    { ...o, store, hub: hub.value, sandboxed: false },
     name => `${name} is not running: it is read after the next team up`,
   )
   importRequests(store, layout(o.root).requests, iso(o.clock.wall()))
@@ -98,7 +98,7 @@ export const readOnly = async (o: OfflineOptions): Promise<Result<Offline>> => {
   const { store, asOf } = opened.value
   const hub = await existingHub(o)
   if (!hub.ok) return hub
-  const core = makeCore({ ...o, store: store as Store, hub: hub.value }, () => null)
+  const core = makeCore({ ...o, store: store as Store, hub: hub.value, sandboxed: false }, () => null)
   const hello: Hello = {
     pid: 0,
     kind: 'cli',

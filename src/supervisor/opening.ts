@@ -2,6 +2,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import { PlanData, type RequestType, requestTypes } from '../protocol/request-types.ts'
 import type { RpcParsed } from '../protocol/rpc.ts'
 import { type Core, deciderOf } from './core.ts'
+import { askPermission } from './permissions.ts'
 import type { Opening } from './requests.ts'
 
 /**
@@ -18,6 +19,10 @@ export const opening = (
     return fail('refused', `${type} is opened by the supervisor alone`, 'a claim opens it: task complete')
   if (type === 'shutdown_request') return shutdown(core, actor, [title, body].filter(Boolean).join('\n\n'), data)
   if (actor === 'human') return fail('refused', `${type} is opened by a teammate`, 'you may simply say so: team send')
+  if (type === 'permission_request')
+    return typeof data.command === 'string' && data.command.trim() !== ''
+      ? askPermission(core, actor, data.command, body)
+      : fail('invalid', 'say in data.command what you want to run', 'bash asks by itself: just call it')
   const parsed = entry.data.safeParse({ ...data, task: core.tasks.inHand(actor)?.value.id ?? null })
   if (!parsed.success)
     return fail(

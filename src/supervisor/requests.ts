@@ -2,7 +2,18 @@ import { createHash } from 'node:crypto'
 import type { Clock } from '../lib/clock.ts'
 import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
-import { answer, type Decision, decide, end, isWaiting, Request, type RequestOf, refusal } from '../protocol/request.ts'
+import {
+  answer,
+  type Decision,
+  decide,
+  type Effect,
+  end,
+  isWaiting,
+  Request,
+  type RequestOf,
+  type RequestStatus,
+  refusal,
+} from '../protocol/request.ts'
 import { type RequestType, requestTypes } from '../protocol/request-types.ts'
 import type { Rec, Store, Write } from '../store/store.ts'
 import { humanInbox, type Mail } from './mail.ts'
@@ -275,7 +286,7 @@ export class Requests {
   effect(
     id: string,
     step: 'intent' | 'done',
-    outcome?: 'ok' | 'failed' | 'returned' | 'forced' | 'unknown',
+    outcome?: NonNullable<Effect['outcome']>,
     detail?: string,
   ): Result<Write> {
     const rec = this.get(id)
@@ -371,10 +382,17 @@ const undecidedText = (request: Request, by: string): string =>
       ? `was withdrawn by ${by}`
       : `was superseded by ${request.successor}`
 
+/** What a teammate does after the decision on a command that it wanted to run. */
+const after: { readonly [S in RequestStatus]?: string } = {
+  approved: '\nRun exactly the same command again: it may run now.',
+  rejected: '\nIt may not run. Work on without it.',
+}
+
 const decisionText = (request: Request): string => {
   const answered = request.type === 'question' && request.status === 'approved'
   const reason = request.reason === null ? '' : `: ${request.reason}`
-  return `${request.id} (${request.title}) was ${answered ? 'answered' : request.status} by ${request.decidedBy}${reason}`
+  const next = request.type === 'permission_request' ? after[request.status] : undefined
+  return `${request.id} (${request.title}) was ${answered ? 'answered' : request.status} by ${request.decidedBy}${reason}${next ?? ''}`
 }
 
 /** What a decision is bound to. */

@@ -67,10 +67,14 @@ export class Run implements Daemon {
     const { root, workspace, mode, config, members, clock, probe, secrets } = o
     const redact = makeRedactor(secrets)
     this.#log = openLog(layout(root).daemonLog, redact)
-    const core = makeCore({ store: holder.store, root, workspace, mode, config, members, clock, hub }, name => {
-      const state = this.#crew.threads.status(name)?.state
-      return state === 'stopped' || state === 'failed' ? `${name} is ${state}` : null
-    })
+    const sandboxed = config.sandbox !== 'off' && probe.kind === 'bwrap'
+    const core = makeCore(
+      { store: holder.store, root, workspace, mode, config, members, clock, hub, sandboxed },
+      name => {
+        const state = this.#crew.threads.status(name)?.state
+        return state === 'stopped' || state === 'failed' ? `${name} is ${state}` : null
+      },
+    )
     this.#core = core
     this.#notices = new Notices(core, this.#log)
     this.#shellFor = view =>

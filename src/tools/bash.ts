@@ -1,9 +1,11 @@
 import { mkdirSync } from 'node:fs'
 import { relative } from 'node:path'
 import * as z from 'zod'
-import { defineTool, error, said, type Tool } from '../agent/tool.ts'
-import type { CommandResult } from '../sandbox/shell.ts'
+import { defineTool, error, said, type Tool, type ToolContext, type ToolResult } from '../agent/tool.ts'
+import type { CommandResult, Refused } from '../sandbox/shell.ts'
 import { gate } from './gate.ts'
+import { refused } from './paths.ts'
+import { openAndPark } from './request.ts'
 
 const maxSeconds = 3600
 
@@ -18,20 +20,61 @@ export const bash: Tool = defineTool({
     const seconds = timeout_s ?? limits.commandSeconds
     const out = view.mounts.find(mount => mount.at === 'out')?.real
     if (out !== undefined) mkdirSync(out, { recursive: true })
-    const result = await shell.run({
+    const options = {
       command,
       timeoutMs: seconds * 1000,
       signal,
       outputBytes: limits.outputBytes,
       outputMaxBytes: limits.outputMaxBytes,
       outDir: out,
-    })
+    }
+    let result = await shell.run(options)
+    if ('refused' in result && result.refused === 'not allowed') {
+      const permitted = await runPermitted(command, () => shell.run({ ...options, trusted: true }), context)
+      if ('text' in permitted) return permitted
+      result = permitted
+    }
     if ('refused' in result) return error(`${result.refused}: ${result.reason}`)
     const file = result.file !== null && out !== undefined ? `out/${relative(out, result.file)}` : null
     const text = [outcome(result, seconds, limits.outputMaxBytes, file), ...left(result), result.output].join('\n')
     return said(text.trimEnd())
   },
 })
+
+/**
+ * A command that the rules of the configuration do not allow: runs where the holder says that a person permitted it, else
+ * asks for that, and the turn ends until it is decided.
+ */
+const runPermitted = async (
+  command: string,
+  run: () => Promise<CommandResult | Refused>,
+  context: ToolContext,
+): Promise<CommandResult | Refused | ToolResult> => {
+  const { call } = context
+  const use = await call('permission.use', { command })
+  if (!use.ok) return refused(use.fault)
+  if (use.value.how === 'ask') {
+    const asked = await openAndPark({ type: 'permission_request', data: { command } }, context)
+    return asked.isError ? asked : said(`it did not run: ${use.value.why}\n${asked.text}`)
+  }
+  const result = await run()
+  if (use.value.how === 'once')
+    // The result is worth more than this record: an end that could not be told is found, later, as not known.
+    await call('permission.done', { request: use.value.request, ...ending(result) })
+  return result
+}
+
+const ending = (result: CommandResult | Refused): { exit: number | null; detail: string } =>
+  'refused' in result
+    ? { exit: null, detail: `it did not run: ${result.reason}` }
+    : {
+        exit: result.endedBy === 'itself' ? result.exitCode : null,
+        detail:
+          result.endedBy !== 'itself'
+            ? `ended by ${endedBy[result.endedBy]}`
+            : `exit ${result.exitCode ?? result.signal}`,
+      }
+const endedBy = { time: 'its time limit', output: 'its output limit', abort: 'the team' } as const
 
 const outcome = (result: CommandResult, seconds: number, most: number, file: string | null): string => {
   const took = `${(result.ms / 1000).toFixed(1)} s`

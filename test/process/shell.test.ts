@@ -342,10 +342,13 @@ describe.skipIf(found.kind !== 'bwrap')('the sandbox', () => {
     const shell = shellWith({ permissions: { allow: [], ask: ['curl'], deny: ['rm -rf'] } })
     const ask = (command: string) => shell.run({ command, timeoutMs: 5000, outputBytes: 1000, outputMaxBytes: 10_000 })
     expect(await ask('rm -rf x')).toMatchObject({ refused: 'denied' })
-    expect(await ask('curl http://x')).toMatchObject({ refused: 'not allowed', reason: expect.stringMatching(/human/) })
+    expect(await ask('curl http://x')).toMatchObject({
+      refused: 'not allowed',
+      reason: expect.stringMatching(/person/),
+    })
     expect(await ask('$(printf rm) -rf x')).toMatchObject({
       refused: 'not allowed',
-      reason: expect.stringMatching(/plainly/),
+      reason: expect.stringMatching(/cannot judge/),
     })
     expect(await ask('echo $((1+1)) "$HOME"')).toMatchObject({ exitCode: 0 })
   })
@@ -453,7 +456,7 @@ test('a working folder that is gone is told, not thrown', async () => {
   expect(
     await shell.run({ command: 'true', trusted: true, timeoutMs: 1, outputBytes: 1, outputMaxBytes: 1 }),
   ).toMatchObject({
-    refused: 'not allowed',
+    refused: 'no folder',
     reason: expect.stringMatching(/does not exist/),
   })
 })

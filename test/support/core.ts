@@ -23,6 +23,7 @@ export const coreOf = (config: Readonly<Record<string, unknown>>, clock = realCl
       members: members(parsed),
       clock,
       hub: null,
+      sandboxed: false,
     },
     () => null,
   )

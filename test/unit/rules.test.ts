@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { simpleCommands } from '../../src/sandbox/commands.ts'
-import { judge } from '../../src/sandbox/rules.ts'
+import { judge, narrowRule, obstacle } from '../../src/sandbox/rules.ts'
 
 const rules = (allow: string[], deny: string[] = [], ask: string[] = []) => ({ allow, ask, deny })
 const verdict = (command: string, ...args: Parameters<typeof rules>) => judge(command, rules(...args)).verdict
@@ -136,6 +136,96 @@ test('no text makes the reader throw, and a word between quotes is never a comma
         expect(quoted.ok && quoted.commands.length).toBe(1)
       },
     ),
+    { numRuns: 500 },
+  )
+})
+
+test('the rule proposed for a command is its exact words, and none where no rule would be narrow', () => {
+  const propose = (command: string, ...args: Parameters<typeof rules>) =>
+    narrowRule(command, rules(...args))?.rule ?? null
+  expect(propose('npm publish --tag next', [])).toBe('npm publish --tag next')
+  expect(propose('echo hi && npm  publish', [])).toBe('npm publish')
+  expect(propose('npm test && npm publish', ['npm test'])).toBe('npm publish')
+  expect(propose('npm publish; npm publish', [])).toBe('npm publish')
+  expect(propose('CI=1 npm publish > log.txt 2>&1', [])).toBe('CI=1 npm publish')
+  expect(propose("sh -c 'npm publish'", [])).toBe('npm publish')
+  expect(propose('git push origin main', ['git *'], [], ['git push'])).toBe('git push origin main')
+  expect(propose('sudo rm -r -f x', [], [], ['rm -rf'])).toBe('sudo rm -r -f x')
+  for (const command of [
+    // more than one is in the way
+    'npm ci && npm publish',
+    'npm publish --dry-run; npm publish',
+    // words that read otherwise in a rule, or that a shell makes others of
+    'rm *',
+    'rm "*"',
+    'rm [ab]',
+    'rm a?',
+    'rm {a,b}',
+    'cat ~/x',
+    'cat "$HOME"',
+    "grep 'two words' x",
+    "printf ''",
+    'touch é',
+    // input that no rule sees
+    'echo "process.exit()" | node',
+    'node < script.js',
+    'sh <<< "npm publish"',
+    // output outside
+    'npm publish > /etc/motd',
+    // unreadable
+    'eval "$x"',
+    'npm publish $(cat x)',
+    'if',
+  ])
+    expect(propose(command, []), command).toBeNull()
+  expect(propose('npm ci && git push', [], [], ['git push']), 'one asked for, one that nothing allows').toBeNull()
+})
+
+test('a given rule lets through its words alone, past what it was given for, and never past deny', () => {
+  const given = [{ rule: 'git push origin main', past: ['git push'] }]
+  const may = (command: string, permissions = rules(['git *'], [], ['git push']), sandboxed = false) =>
+    obstacle(command, permissions, sandboxed, given) === null
+  expect(may('git push origin main')).toBe(true)
+  expect(may("git push  'origin' main")).toBe(true)
+  expect(may('git status && git push origin main')).toBe(true)
+  for (const command of [
+    'git push origin main --force',
+    'git push origin',
+    'git push origin other',
+    'git push -f origin main',
+    'X=1 git push origin main',
+    'git push origin main; git push',
+    'sudo git push origin main',
+    'echo x | git push origin main',
+    'git push origin "$branch"',
+    'git push origin main > /etc/motd',
+  ])
+    expect(may(command), command).toBe(false)
+  // A configuration that changed wins: deny, and whatever asks that did not when the rule was given.
+  expect(may('git push origin main', rules(['git *'], ['git push'], ['git push']))).toBe(false)
+  expect(may('git push origin main', rules(['git *'], [], ['git push', 'git push origin']))).toBe(false)
+  // In the sandbox, where everything runs that is not asked for, it holds for a line that is allowed in all else.
+  expect(may('git push origin main', rules([], [], ['git push']), true)).toBe(true)
+  expect(may('export GIT_SSH_COMMAND=./x; git push origin main', rules([], [], ['git push']), true)).toBe(false)
+  expect(may('./x; git push origin main', rules([], [], ['git push']), true)).toBe(false)
+})
+
+test('whatever rule is proposed lets its command through, and no command with a word more, less or another', () => {
+  const word = fc.stringMatching(/^[a-z*?$'"{}~=;|<>& -]{1,6}$/)
+  fc.assert(
+    fc.property(fc.array(word, { minLength: 1, maxLength: 4 }), word, (words, other) => {
+      const none = rules([])
+      const given = narrowRule(words.join(' '), none)
+      if (!given) return
+      expect(obstacle(words.join(' '), none, false, [given])).toBeNull()
+      expect(given.rule).not.toMatch(/[*?$'"{}~;|<>&]/)
+      for (const changed of [`${given.rule} ${other}`, `${other} ${given.rule}`]) {
+        if (narrowRule(changed, none)?.rule === given.rule || other.trim() === '') continue
+        // Only what is harmless, or the same again, may stand beside it.
+        const left = obstacle(changed, none, false, [given])
+        if (left === null) expect(obstacle(changed.replaceAll(given.rule, 'true'), none, false)).toBeNull()
+      }
+    }),
     { numRuns: 500 },
   )
 })

@@ -8,7 +8,16 @@ import { makeStatus } from '../../src/supervisor/status.ts'
 
 it('names each ready task that nobody on the team can ever be given, and why', async () => {
   const config = Config.parse({ teammates: [{ name: 'alice' }, { name: 'reader', tools: ['ls', 'read_file'] }] })
-  const o = { root: '/r', workspace: '/r', mode: 'dir' as const, config, members: members(config), clock, hub: null }
+  const o = {
+    root: '/r',
+    workspace: '/r',
+    mode: 'dir' as const,
+    config,
+    members: members(config),
+    clock,
+    hub: null,
+    sandboxed: false,
+  }
   const core = makeCore({ ...o, store: openMemoryStore(clock) }, () => null)
   const drops = [
     { title: 'for nobody', assignee: 'carol' },

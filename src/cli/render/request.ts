@@ -40,6 +40,15 @@ export const renderRequest = (request: Request, now: number, c: Paint): string =
   }
   if (request.type === 'plan_request' && request.data.tasks !== undefined)
     rows.push(...request.data.tasks.map((task, i): [string, string] => [`task ${i + 1}`, oneLine(proposed(task), 400)]))
+  if (request.type === 'permission_request') {
+    const { rule } = request.data
+    rows.push(['task', request.data.task ?? 'none'])
+    rows.push(['rule', rule === null ? 'none would be narrow' : `${oneLine(rule, 400)} (with --always)`])
+  }
+  rows.push([
+    'shown',
+    `${request.bodyHash.slice(0, 12)} (team approve ${request.id} --shown ${request.bodyHash.slice(0, 12)})`,
+  ])
   const history = request.history.map(item => [
     `  ${when(item.at, now)}`,
     item.by,

@@ -62,7 +62,7 @@ const setup = (hub: Hub | null = null, lead?: string) => {
   const store = openMemoryStore(clock)
   const mode = hub ? ('git' as const) : ('dir' as const)
   const core = makeCore(
-    { store, root, workspace: root, mode, config, members: members(config), clock, hub },
+    { store, root, workspace: root, mode, config, members: members(config), clock, hub, sandboxed: false },
     () => null,
   )
   const log = openLog(join(root, 'log'), text => text)
