@@ -55,7 +55,7 @@ const runPermitted = async (
   if (!use.ok) return refused(use.fault)
   if (use.value.how === 'ask') {
     const asked = await openAndPark({ type: 'permission_request', data: { command } }, context)
-    return asked.isError ? asked : said(`it did not run: ${use.value.why}\n${asked.text}`)
+    return asked.isError ? asked : said(`${asked.text}\nIt did not run: ${use.value.why}.`)
   }
   const result = await run()
   if (use.value.how === 'once')

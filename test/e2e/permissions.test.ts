@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Reply, ScriptedRequest } from '../../src/model/scripted.ts'
 import type { Request } from '../../src/protocol/request.ts'
-import { team as run, teamOk, until } from '../support/cli.ts'
+import { team as run, teamOk, teamRoot, until } from '../support/cli.ts'
 import { ask, heard, killed, lastSaid, type Script, scriptedTeam, status } from '../support/scripted-team.ts'
 
 const bash = (command: string): Reply => ({ calls: [{ name: 'bash', args: { command } }] })
@@ -62,9 +62,9 @@ test('a command that rules do not allow parks its teammate, runs once when appro
   expect(await completed(team.root)).toMatchObject({ status: 'completed', result: { summary: 'knows' } })
   const last = team.requests('alice')[3]
   expect(results(last)).toEqual([
-    expect.stringMatching(/^it did not run: .* no rule allows mkdir -p one.*\nopened req_1, human decides/),
+    expect.stringMatching(/^opened req_1, human decides.*\nIt did not run: .* no rule allows mkdir -p one/),
     expect.stringMatching(/^exit 0/),
-    expect.stringMatching(/^it did not run: .*\nopened req_2, human decides/),
+    expect.stringMatching(/^opened req_2, human decides.*\nIt did not run: /),
   ])
   expect(heard(last)).toContain('was approved by human\nRun exactly the same command again')
   expect(heard(last)).toContain('was rejected by human: once is enough\nIt may not run. Work on without it.')
@@ -175,6 +175,20 @@ test('words are no consent: mail, a line in the inbox and an edited request file
   expect(existsSync(join(team.root, 'one'))).toBe(false)
 })
 
+test('a runbook whose command is asked for goes on with it when it is approved', async () => {
+  const root = teamRoot({ mode: 'dir', sandbox: 'off', model: { provider: 'runbook' }, teammates: [{ name: 'alice' }] })
+  const file = join(root, 'book.md')
+  writeFileSync(file, 'Two steps.\n\n```sh\nmkdir one\n```\n\n```sh\necho end\n```\n')
+  await teamOk(['task', 'add', 'Make', '--file', file, '--root', root])
+  await teamOk(['up', '-d', '--root', root])
+  await waiting(root, 'req_1')
+  await teamOk(['approve', '1', '--root', root])
+  expect(await completed(root)).toMatchObject({
+    status: 'completed',
+    result: { summary: expect.stringContaining('`mkdir one` exit 0') },
+  })
+})
+
 test.skipIf(spawnSync('bwrap', ['--ro-bind', '/', '/', 'true']).status !== 0)(
   'in the sandbox what `ask` names is asked for, and a permission leads past the rules, not out of the sandbox',
   async () => {
@@ -197,7 +211,7 @@ test.skipIf(spawnSync('bwrap', ['--ro-bind', '/', '/', 'true']).status !== 0)(
     expect(await completed(team.root)).toMatchObject({ status: 'completed' })
     expect(results(team.requests('alice')[3])).toEqual([
       expect.stringMatching(/^exit 0/),
-      expect.stringMatching(/^it did not run: `cat` needs a person's word/),
+      expect.stringMatching(/\nIt did not run: `cat` needs a person's word/),
       expect.stringMatching(/^exit 1 .*\n.*No such file/),
     ])
     expect((await requestOf(team.root, 'req_1')).effect).toMatchObject({ outcome: 'failed', detail: 'exit 1' })
