@@ -18,8 +18,9 @@ import { readEvents, type Stream } from './events.ts'
 import { mayWrite } from './gates.ts'
 import { humanInbox, isUrgent } from './mail.ts'
 import { opening } from './opening.ts'
+import { permissionHandlers } from './permission-handlers.ts'
+import { cannotGive, giveRule } from './permissions.ts'
 import { askForPlan, revisePlan } from './plans.ts'
-import { cannotGive, endUse, giveRule, listPermissions, removePermission, usePermission } from './permissions.ts'
 import { shown } from './shown.ts'
 
 /** What only a running daemon can do; without one these are refused or left for the next. */
@@ -49,7 +50,7 @@ type Handler<M extends RpcMethod> = (
   params: RpcParsed<M>,
   asked: Asked,
 ) => Promise<Result<RpcResults[M]>> | Result<RpcResults[M]>
-type Table = { readonly [M in RpcMethod]: Handler<M> }
+export type Table = { readonly [M in RpcMethod]: Handler<M> }
 
 /** The methods of protocol/rpc.ts over one core. `live` is null in a holder that is no daemon. */
 export const makeHandlers = (
@@ -313,25 +314,7 @@ export const makeHandlers = (
       return ok({ request: ended.value.request })
     },
 
-    'permission.use': async ({ command }, { actor }) => {
-      const use = usePermission(core, actor, command)
-      await store.flushed()
-      return use
-    },
-    'permission.done': async (params, { actor }) => {
-      const ended = endUse(core, actor, params)
-      await store.flushed()
-      return ended
-    },
-    'permission.list': () => ok(listPermissions(core)),
-    'permission.remove': async ({ id }, { actor }) => {
-      const allowed = humanOnly(actor, 'take a permission back')
-      if (!allowed.ok) return allowed
-      const removed = removePermission(core, id)
-      if (!removed.ok) return removed
-      await store.flushed()
-      return ok({ removed: removed.value })
-    },
+    ...permissionHandlers(core),
 
     diff: ({ id }) => showDiff(core, id),
     land: async (_params, { actor }) => {

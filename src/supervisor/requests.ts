@@ -11,11 +11,11 @@ import {
   isWaiting,
   Request,
   type RequestOf,
-  type RequestStatus,
   refusal,
 } from '../protocol/request.ts'
 import { type RequestType, requestTypes } from '../protocol/request-types.ts'
 import type { Rec, Store, Write } from '../store/store.ts'
+import { decisionText, undecidedText } from './decision-text.ts'
 import { humanInbox, type Mail } from './mail.ts'
 
 export interface Opening<T extends RequestType> {
@@ -374,26 +374,6 @@ const order = (id: string): number => Number(id.replace(/\D/g, ''))
 
 /** The task that a request is about, where it is about one. */
 const taskOf = (request: Request): string | null => ('task' in request.data ? request.data.task : null)
-
-const undecidedText = (request: Request, by: string): string =>
-  request.outcome === 'expired'
-    ? 'expired'
-    : request.successor === null
-      ? `was withdrawn by ${by}`
-      : `was superseded by ${request.successor}`
-
-/** What a teammate does after the decision on a command that it wanted to run. */
-const after: { readonly [S in RequestStatus]?: string } = {
-  approved: '\nRun exactly the same command again: it may run now.',
-  rejected: '\nIt may not run. Work on without it.',
-}
-
-const decisionText = (request: Request): string => {
-  const answered = request.type === 'question' && request.status === 'approved'
-  const reason = request.reason === null ? '' : `: ${request.reason}`
-  const next = request.type === 'permission_request' ? after[request.status] : undefined
-  return `${request.id} (${request.title}) was ${answered ? 'answered' : request.status} by ${request.decidedBy}${reason}${next ?? ''}`
-}
 
 /** What a decision is bound to. */
 const hash = (...shown: unknown[]): string => createHash('sha256').update(JSON.stringify(shown)).digest('hex')
