@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { Name, TaskId } from './ids.ts'
+import { claimFault, tidy } from './lease.ts'
 import { TaskDrop } from './task.ts'
 
 /** What a request type is. Everything that the ledger, the tool and the command line need of it stands here. */
@@ -54,13 +55,19 @@ export const PermissionData = z.object({
 export const QuestionData = z.object(ofTask)
 /** Seconds for which a lease is given at most, unless it asks for less. */
 export const longestLease = 3600
-export const LeaseData = z.object({
-  ...ofTask,
-  kind: z.enum(['path', 'port', 'name']),
-  /** Globs from the top of the workspace; a port (or `any`); a name. */
-  what: z.array(z.string().min(1)).min(1).max(32),
-  seconds: z.number().int().min(1).max(longestLease).default(600),
-})
+export const LeaseData = z
+  .object({
+    ...ofTask,
+    kind: z.enum(['path', 'port', 'name']),
+    /** Globs from the top of the workspace; ports (or `any`); names. All or none is held. */
+    what: z.array(z.string().min(1)).min(1).max(32),
+    seconds: z.number().int().min(1).max(longestLease).default(600),
+  })
+  .superRefine((data, context) => {
+    const message = claimFault(data)
+    if (message !== null) context.addIssue({ code: 'custom', path: ['what'], message })
+  })
+  .overwrite(data => ({ ...data, what: tidy(data) }))
 
 /**
  * The table of request types. Adding one is one entry here, and (where an approval does something) one line in

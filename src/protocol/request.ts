@@ -24,6 +24,10 @@ export const Effect = z.object({
   /** Of a lease: its fencing number, higher than that of every lease before it, and until when it is held. */
   fence: z.number().int().optional(),
   until: z.string().optional(),
+  /** What is held, free ports by their number. */
+  what: z.array(z.string()).optional(),
+  /** It was not given back: its time was over, or its holder or the daemon was gone. */
+  lost: z.boolean().optional(),
 })
 export type Effect = z.infer<typeof Effect>
 

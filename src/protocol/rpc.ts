@@ -160,6 +160,34 @@ export interface TaskShown extends TaskFile {
   readonly why: string | null
 }
 
+/** Who or what keeps a lease waiting. `id`: of a request, or `task 3`. */
+export interface Blocker {
+  readonly who: string
+  readonly id: string
+  readonly what: 'holds it' | 'was there before'
+}
+/** `id`: of its request; null where a task that was begun in dir mode holds its paths. */
+export interface HeldLease {
+  readonly id: string | null
+  readonly holder: string
+  readonly task: string | null
+  readonly kind: 'path' | 'port' | 'name'
+  readonly what: readonly string[]
+  /** Higher than that of every lease before it. */
+  readonly fence: number | null
+  readonly until: string | null
+}
+/** One that waits, in the order in which they were opened. */
+export interface QueuedLease {
+  readonly id: string
+  readonly from: string
+  readonly task: string | null
+  readonly kind: 'path' | 'port' | 'name'
+  readonly what: readonly string[]
+  readonly since: string
+  readonly behind: readonly Blocker[]
+}
+
 export interface Status {
   readonly holder: Hello | null
   /** When a projection was read instead of the holder asked: the time of its last write. */
@@ -179,6 +207,7 @@ export interface Status {
   readonly tasks: readonly TaskShown[]
   readonly archived: number
   readonly requests: readonly Request[]
+  readonly leases: { readonly held: readonly HeldLease[]; readonly queued: readonly QueuedLease[] }
   /** Anything wrong, in words, most urgent first. */
   readonly problems: readonly string[]
   readonly deadLetters: number

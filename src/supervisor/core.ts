@@ -5,6 +5,7 @@ import type { Config, Member } from '../protocol/config.ts'
 import { type RequestType, requestTypes } from '../protocol/request-types.ts'
 import { isInHand, type Task } from '../protocol/task.ts'
 import type { Store } from '../store/store.ts'
+import { Leases } from './leases.ts'
 import { humanInbox, Mail } from './mail.ts'
 import { Requests } from './requests.ts'
 import { Roster } from './roster.ts'
@@ -18,6 +19,7 @@ export interface Core extends CoreOptions {
   readonly tasks: Tasks
   readonly mail: Mail
   readonly requests: Requests
+  readonly leases: Leases
 }
 
 export interface CoreOptions {
@@ -48,6 +50,9 @@ export const makeCore = (o: CoreOptions, away: (name: string) => string | null):
       return roster.has(name) ? away(name) : null
     },
   })
+  const tasks = new Tasks(store, clock)
+  const requests = new Requests(store, clock, mail)
+  const leases = new Leases({ store, clock, mail, requests, tasks, mode: o.mode })
   const core: Core = {
     ...o,
     get config() {
@@ -58,8 +63,9 @@ export const makeCore = (o: CoreOptions, away: (name: string) => string | null):
     },
     roster,
     mail,
-    tasks: new Tasks(store, clock),
-    requests: new Requests(store, clock, mail),
+    tasks,
+    requests,
+    leases,
   }
   store.tasks.watch((_id, { value }, old) => {
     if (old && old.value.status !== 'completed' && (!isInHand(value) || old.value.owner !== value.owner))

@@ -105,6 +105,7 @@ export class Crew {
     const { core, isGoing } = this.#o
     this.dispatch.gone(name)
     withdrawShutdowns(core, name)
+    core.leases.ended(name, why)
     await this.#sweep(name)
     await releaseInHand(core, name, why)
     if (!isGoing() && this.threads.status(name)?.state === 'stopped') setStanding(core, name, 'stopped', why)
@@ -163,6 +164,7 @@ export class Crew {
 
   #died(name: string, why: string, next: { restart: number; inMs: number } | null): void {
     this.dispatch.gone(name)
+    this.#o.core.leases.died(name, why)
     this.#o.core.store.note({ event: 'teammate.died', by: 'supervisor', info: { name, why, ...(next ?? {}) } })
     this.#sweep(name).catch(this.#o.onFailure)
   }

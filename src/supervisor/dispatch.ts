@@ -1,9 +1,11 @@
 import { unwrap } from '../lib/result.ts'
+import type { Member } from '../protocol/config.ts'
+import { overlaps } from '../protocol/lease.ts'
 import type { Task } from '../protocol/task.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
 import { bringBase } from './base.ts'
 import { type Core, verifyCommands } from './core.ts'
-import { match, overlaps, type Pair, ReadyList, writes } from './schedule.ts'
+import { match, type Pair, ReadyList, writes } from './schedule.ts'
 
 /**
  * Gives ready tasks to idle teammates. A claim is one compare-and-set of the task's record; the teammate hears of it only
@@ -20,8 +22,6 @@ export class Dispatch {
   readonly #idle = new Set<string>()
   /** Tasks in hand that their owner's thread has been told of. */
   readonly #told = new Map<string, string>()
-  /** Writers at work in dir mode, with what they may touch. */
-  readonly #writers = new Map<string, readonly string[]>()
   #paused = false
   #due = false
   /** What is being given out right now, by whom it is for. */
@@ -45,6 +45,9 @@ export class Dispatch {
     o.core.store.tasks.watch((_id, { value }) => {
       this.#follow(value)
       this.kick()
+    })
+    o.core.store.requests.watch((_id, { value }) => {
+      if (value.type === 'resource_request') this.kick()
     })
   }
 
@@ -114,19 +117,19 @@ export class Dispatch {
   }
 
   #pairs(): Pair[] {
-    const { tasks, members, mode } = this.#core
+    const { tasks, members, mode, leases } = this.#core
     if (this.#idle.size === 0 || this.#ready.size === 0) return []
     const order = [...this.#idle]
     const free = members
       .filter(member => this.#idle.has(member.name) && !tasks.inHand(member.name))
       .sort((a, b) => order.indexOf(a.name) - order.indexOf(b.name))
     if (free.length === 0) return []
-    // Whoever waits for a lease keeps its place: what comes after and overlaps with it waits too, or it might wait for ever.
-    const leases = [...this.#writers.values()]
-    const mayStart = (task: Task): boolean => {
+    // Whoever waits keeps its place: what comes after and overlaps with it waits too, or it might wait for ever.
+    const ahead: (readonly string[])[] = []
+    const mayStart = (task: Task, member: Member): boolean => {
       if (mode !== 'dir' || !writes(task)) return true
-      const free = !leases.some(paths => overlaps(paths, task.paths))
-      leases.push(task.paths)
+      const free = leases.bar(task, member.name) === null && !ahead.some(paths => overlaps(paths, task.paths))
+      ahead.push(task.paths)
       return free
     }
     return match(this.#readyTasks(), free, this.#alive, mayStart)
@@ -207,8 +210,6 @@ export class Dispatch {
       if (ready && !this.#ready.has(id)) this.#ready.add(other)
       if (!ready) this.#ready.remove(id)
     }
-    if (task.status === 'in_progress' && writes(task)) this.#writers.set(task.id, task.paths)
-    else this.#writers.delete(task.id)
     // What is told no longer holds once the task left the hands it was in.
     for (const [name, id] of this.#told)
       if (id === task.id && this.#core.tasks.inHand(name)?.value.id !== id) this.#told.delete(name)

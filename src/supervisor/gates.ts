@@ -2,14 +2,21 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import type { RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import type { Core } from './core.ts'
+import { leased } from './lease-gate.ts'
 
 /**
  * May this teammate write now (in its workspace, at these paths; none given: anywhere)? What must be approved first, by the
  * ledger's word. Asked by the tools before each write, so that a gate closes as soon as the records say so.
  */
-export const mayWrite = (core: Core, actor: string, _paths: readonly string[]): Result<null> => {
+export const mayWrite = (core: Core, actor: string, paths: readonly string[]): Result<null> => {
   const task = core.tasks.inHand(actor)?.value
-  return task && needsPlan(core, actor, task) ? planned(core, actor, task) : ok(null)
+  const may = task && needsPlan(core, actor, task) ? planned(core, actor, task) : ok(null)
+  if (!may.ok) return may
+  for (const path of paths) {
+    const free = leased(core, actor, path)
+    if (!free.ok) return free
+  }
+  return ok(null)
 }
 
 /** Does a plan have to be approved before anything of the task is written by this teammate? */

@@ -16,6 +16,7 @@ import { type Core, clonePath, keepWork, verifyCommands } from './core.ts'
 import { showDiff } from './diff.ts'
 import { readEvents, type Stream } from './events.ts'
 import { mayWrite } from './gates.ts'
+import { granting } from './lease-gate.ts'
 import { humanInbox, isUrgent } from './mail.ts'
 import { opening } from './opening.ts'
 import { permissionHandlers } from './permission-handlers.ts'
@@ -59,7 +60,7 @@ export const makeHandlers = (
   hello: () => RpcResults['hello'],
   live: Live | null,
 ): Handlers => {
-  const { store, tasks, mail, requests, hub, roster } = core
+  const { store, tasks, mail, requests, leases, hub, roster } = core
   const show = (id: string): TaskShown => {
     const rec = tasks.get(id)
     if (!rec) throw new Error(`task ${id} vanished`)
@@ -270,7 +271,9 @@ export const makeHandlers = (
       const opened = requests.open(asked.value)
       if (!opened.ok) return opened
       await opened.value.durable
-      return ok({ request: opened.value.request })
+      // A lease that is free is granted by now, which must be durable too before it is told.
+      await store.flushed()
+      return ok({ request: requests.get(opened.value.request.id)?.value ?? opened.value.request })
     },
     'plan.ask': async ({ goal }, { actor }) => {
       const allowed = humanOnly(actor, 'ask for a plan')
@@ -292,6 +295,8 @@ export const makeHandlers = (
       const asked = requests.find(id)?.value
       const cannot = always && asked ? cannotGive(asked, actor, decision) : null
       if (cannot) return cannot
+      const early = decision === 'approve' ? granting(core, id, actor) : null
+      if (early) return early
       const decided = requests.decide(id, actor, decision, reason ?? null, bodyHash)
       if (!decided.ok) return decided
       const { request } = decided.value
@@ -308,7 +313,11 @@ export const makeHandlers = (
       return ok({ request: answered.value.request })
     },
     'request.withdraw': async ({ id, reason }, { actor }) => {
-      const ended = requests.end(id, 'withdrawn', actor, reason ?? `withdrawn by ${actor}`)
+      const why = reason ?? `withdrawn by ${actor}`
+      const lease = requests.find(id)?.value.id ?? id
+      const ended = leases.isHeld(lease)
+        ? leases.free(lease, { by: actor, why, isLost: false })
+        : requests.end(id, 'withdrawn', actor, why)
       if (!ended.ok) return ended
       await ended.value.durable
       return ok({ request: ended.value.request })

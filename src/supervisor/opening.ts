@@ -2,6 +2,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import { PlanData, type RequestType, requestTypes } from '../protocol/request-types.ts'
 import type { RpcParsed } from '../protocol/rpc.ts'
 import { type Core, deciderOf } from './core.ts'
+import { asking } from './lease-gate.ts'
 import { askPermission } from './permissions.ts'
 import type { Opening } from './requests.ts'
 
@@ -29,6 +30,10 @@ export const opening = (
       'invalid',
       parsed.error.issues.map(issue => `data.${issue.path.join('.')}: ${issue.message}`).join('; '),
     )
+  if (type === 'resource_request') {
+    const may = asking(core, actor, parsed.data as Opening<'resource_request'>['data'])
+    if (!may.ok) return may
+  }
   const proposed = type === 'plan_request' ? PlanData.parse(parsed.data).tasks : undefined
   if ((type === 'question' || type === 'plan_request') && body.trim() === '' && !proposed)
     return fail('invalid', `say in body what you ${type === 'question' ? 'ask' : 'plan'}`)

@@ -53,6 +53,7 @@ export class Quiet {
       !crew.dispatch.busy &&
       !crew.dispatch.canGive() &&
       !proof.busy &&
+      !core.leases.willMove &&
       members.every(member => crew.isResting(member.name))
     this.#looking = false
     if (this.#closed) return

@@ -201,6 +201,8 @@ export class Requests {
     decision: Decision,
     reason: string | null,
     shown?: string,
+    /** Where the effect is only a word of the record (a lease): no crash comes between it and the decision. */
+    effect?: Effect,
   ): Result<{ request: Request } & Write> {
     const rec = this.find(id)
     if (!rec) return fail('unknown', `there is no request ${id}`, 'team requests --all lists them')
@@ -212,9 +214,10 @@ export class Requests {
     if (decision === 'approve' && rec.value.type === 'question' && isSilent)
       return fail('usage', `${rec.value.id} is a question: it wants words`, `team answer ${rec.value.id} "…"`)
     const at = iso(this.#clock.wall())
-    const next = decide(rec.value, by, decision, reason, at)
+    const next = { ...decide(rec.value, by, decision, reason, at), ...(effect === undefined ? {} : { effect }) }
     const put = this.#put(rec, next, decision === 'ask' ? 'request.asked' : 'request.decided', by, {
       status: next.status,
+      ...(effect?.fence === undefined ? {} : { fence: effect.fence }),
     })
     if (!put.ok) return put
     this.#tell(next, decision === 'ask' ? `${by} asks about ${next.id} (${next.title}): ${reason}` : decisionText(next))
@@ -288,10 +291,14 @@ export class Requests {
     step: 'intent' | 'done',
     outcome?: NonNullable<Effect['outcome']>,
     detail?: string,
+    more: Partial<Effect> = {},
   ): Result<Write> {
     const rec = this.get(id)
     if (!rec) return fail('unknown', `there is no request ${id}`)
+    const { fence, until, what } = rec.value.effect ?? {}
     const effect = {
+      ...(fence === undefined ? {} : { fence, until, what }),
+      ...more,
       step,
       at: iso(this.#clock.wall()),
       ...(outcome === undefined ? {} : { outcome }),

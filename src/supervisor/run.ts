@@ -13,7 +13,7 @@ import type { View } from '../sandbox/view.ts'
 import type { Holder } from '../store/index.ts'
 import { layout } from '../store/root.ts'
 import { bringBase } from './base.ts'
-import { type Core, makeCore } from './core.ts'
+import { type Core, isLive, makeCore } from './core.ts'
 import { Crew } from './crew.ts'
 import type { Daemon, DaemonOptions } from './daemon-options.ts'
 import { createPlanned, type Effects, follow } from './effects.ts'
@@ -193,9 +193,15 @@ export class Run implements Daemon {
       this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
     )
     await bringBase(this.#core, text => this.#notices.problem('base', text))
+    this.#core.leases.start({
+      runs: name => this.#core.roster.has(name) && isLive(this.#core, name),
+      onFailure: error => this.fatal(error),
+    })
     for (const member of members) {
       if (this.#ended) return
       await startMember(this.#team, member)
+      const { state, reason } = this.#crew.threads.status(member.name) ?? {}
+      if (state === 'failed') this.#core.leases.ended(member.name, `${member.name} could not be started: ${reason}`)
     }
     if (this.#ended) return
     await store.flushed()
@@ -273,6 +279,7 @@ export class Run implements Daemon {
     if (this.#ended) return
     this.#ended = true
     clearTimeout(this.#expiry)
+    this.#core.leases.close()
     this.#quiet.close()
     this.#ending.abort(new Error(end.reason))
     await this.#crew.threads.close()

@@ -84,13 +84,13 @@ export const fitness = (task: Task, member: Member): number =>
 /**
  * Pairs ready tasks with idle teammates: tasks in their order, each to the idle teammate it fits best (the one idle longest
  * among equals, `idle` being in that order). `free` is asked of each task that somebody could take, in their order, and
- * says whether it may start beside those asked about before it.
+ * says whether it may start with this teammate beside those asked about before it.
  */
 export const match = (
   ready: Iterable<Task>,
   idle: readonly Member[],
   alive: (name: string) => boolean,
-  free: (task: Task) => boolean,
+  free: (task: Task, member: Member) => boolean,
 ): Pair[] => {
   const left = [...idle]
   const pairs: Pair[] = []
@@ -103,7 +103,7 @@ export const match = (
         best = member
         score = fitness(task, member)
       }
-    if (!best || !free(task)) continue
+    if (!best || !free(task, best)) continue
     pairs.push({ task, member: best })
     left.splice(left.indexOf(best), 1)
   }
@@ -114,24 +114,6 @@ export interface Pair {
   readonly task: Task
   readonly member: Member
 }
-
-/**
- * May two sets of globs touch the same file? Compared by their fixed beginnings, so it errs on the side of yes. An empty set is
- * everything.
- */
-export const overlaps = (a: readonly string[], b: readonly string[]): boolean => {
-  const heads = (globs: readonly string[]) => (globs.length === 0 ? [''] : globs.map(glob => head(glob)))
-  return heads(a).some(x => heads(b).some(y => within(x, y) || within(y, x)))
-}
-
-const head = (glob: string): string => {
-  const fixed = glob.replace(/^\.?\/+/, '')
-  const wild = fixed.search(/[*?[{]/)
-  return wild < 0 ? fixed.replace(/\/+$/, '') : fixed.slice(0, wild)
-}
-
-/** A beginning that ends inside a name (`src/a` of `src/a*`) may go on to anything that starts so. */
-const within = (inner: string, outer: string): boolean => inner.startsWith(outer)
 
 /** Does the task need a lease on its paths while it is worked on? Only writers do. */
 export const writes = (task: Task): boolean => task.needs.includes('write') || task.needs.includes('exec')

@@ -1,4 +1,5 @@
-import type { Hello, Status, TaskShown } from '../protocol/rpc.ts'
+import type { Hello, QueuedLease, Status, TaskShown } from '../protocol/rpc.ts'
+import type { Waiting } from '../protocol/teammate.ts'
 import type { Probe } from '../sandbox/shell.ts'
 import type { Core } from './core.ts'
 import { unfit } from './schedule.ts'
@@ -19,8 +20,13 @@ export const makeStatus = async (
 ): Promise<Status> => {
   const { store, tasks, config, members, hub, mail, requests } = core
   const list: TaskShown[] = []
-  for (const [, { value, rev }] of store.tasks.list()) list.push(shown(value, rev, tasks.graph))
+  for (const [, { value, rev }] of store.tasks.list()) {
+    const task = shown(value, rev, tasks.graph)
+    const bar = task.shown === 'ready' ? core.leases.bar(value, null) : null
+    list.push(bar === null ? task : { ...task, why: [task.why, `waits for ${bar}`].filter(Boolean).join('; ') })
+  }
   const [trunk, ahead, base] = hub ? await Promise.all([hub.trunk(), hub.ahead(), hub.baseHead()]) : [null, null, null]
+  const leases = core.leases.shown()
   const kind = o.probe?.kind ?? 'unknown'
   const defended = config.sandbox !== 'off' && kind === 'bwrap'
   return {
@@ -42,7 +48,7 @@ export const makeStatus = async (
         state: live?.state ?? (standing?.standing === 'failed' ? 'failed' : 'stopped'),
         since: live?.since ?? standing?.at ?? '',
         task: tasks.inHand(member.name)?.value.id ?? null,
-        waiting: live?.waiting ?? null,
+        waiting: live?.waiting ? onWhom(live.waiting, leases.queued) : null,
         unread: mail.unread(member.name),
         restarts: live?.restarts ?? 0,
         reason: live?.reason ?? standing?.reason ?? null,
@@ -54,9 +60,19 @@ export const makeStatus = async (
     tasks: list,
     archived: o.archived,
     requests: requests.waiting(),
+    // What a daemon gave went down with it.
+    leases: o.live ? leases : { held: [], queued: leases.queued.map(lease => ({ ...lease, behind: [] })) },
     problems: [...o.problems, ...derivedProblems(core, list, o.probe, o.live)],
     deadLetters: store.deadLetters.last,
   }
+}
+
+/** Who waits for a lease waits for whoever is before it, not for the supervisor that grants it. */
+const onWhom = (waiting: Waiting, queued: readonly QueuedLease[]): Waiting => {
+  const lease = queued.find(({ id }) => id === waiting.request)
+  if (!lease || lease.behind.length === 0) return waiting
+  const what = `${lease.id}: lease on ${lease.kind} ${lease.what.join(', ')}`
+  return { ...waiting, what, whom: [...new Set(lease.behind.map(({ who }) => who))].join(', ') }
 }
 
 const derivedProblems = (

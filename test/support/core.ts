@@ -2,6 +2,7 @@ import { clock as realClock } from '../../src/lib/clock.ts'
 import { Config, members } from '../../src/protocol/config.ts'
 import type { Status } from '../../src/protocol/rpc.ts'
 import { openMemoryStore } from '../../src/store/memory.ts'
+import type { Store } from '../../src/store/store.ts'
 import { makeCore } from '../../src/supervisor/core.ts'
 import { makeHandlers } from '../../src/supervisor/handlers.ts'
 
@@ -9,16 +10,19 @@ const unused = () => {
   throw new Error('not asked in this test')
 }
 
-/** The acts and handlers of a holder over the memory store, in dir mode; `config` as in config.json. */
-export const coreOf = (config: Readonly<Record<string, unknown>>, clock = realClock) => {
+/** The acts and handlers of a holder over the memory store; `config` as in config.json. `store`: of an earlier holder. */
+export const coreOf = (
+  config: Readonly<Record<string, unknown>>,
+  clock = realClock,
+  { mode = 'dir', store = openMemoryStore(clock) }: { mode?: 'git' | 'dir'; store?: Store } = {},
+) => {
   const parsed = Config.parse(config)
-  const store = openMemoryStore(clock)
   const core = makeCore(
     {
       store,
       root: '/nowhere',
       workspace: '/nowhere',
-      mode: 'dir',
+      mode,
       config: parsed,
       members: members(parsed),
       clock,

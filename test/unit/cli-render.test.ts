@@ -50,6 +50,7 @@ const status: Status = {
   tasks: [],
   archived: 0,
   requests: [],
+  leases: { held: [], queued: [] },
   problems: [],
   deadLetters: 0,
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Config, members } from '../../src/protocol/config.ts'
 import { Task } from '../../src/protocol/task.ts'
-import { match, overlaps, ReadyList, unfit } from '../../src/supervisor/schedule.ts'
+import { match, ReadyList, unfit } from '../../src/supervisor/schedule.ts'
 
 const at = '2026-05-14T10:00:00.000Z'
 const task = (id: string, more: Partial<Task> = {}): Task =>
@@ -69,16 +69,5 @@ describe('the ready list', () => {
         },
       ),
     )
-  })
-})
-
-describe('paths in dir mode', () => {
-  it('overlap when one may touch what the other touches, and everything overlaps with no paths at all', () => {
-    expect(overlaps(['src/a/**'], ['src/b/**'])).toBe(false)
-    expect(overlaps(['src/**'], ['src/b/x.ts'])).toBe(true)
-    expect(overlaps(['src/*.ts'], ['src/deep/x.ts'])).toBe(true)
-    expect(overlaps(['docs/a.md'], ['src/**', 'docs/**'])).toBe(true)
-    expect(overlaps([], ['src/a'])).toBe(true)
-    expect(overlaps(['./src/a'], ['src/a'])).toBe(true)
   })
 })

@@ -1,5 +1,6 @@
 import type { Request } from '../../protocol/request.ts'
 import type { Status, TaskShown, TeammateStatus } from '../../protocol/rpc.ts'
+import { hasLeases, renderLeases } from './leases.ts'
 import { count, oneLine, type Paint, plural, span, table, when } from './text.ts'
 
 /** The whole of `team status` as text. Times are told as seen from `now` (wall, ms). */
@@ -8,13 +9,17 @@ export const renderStatus = (status: Status, now: number, c: Paint): string =>
     head(status, now, c),
     `\n${c.bold('TEAMMATES')}\n${teammates(status.teammates, now, c)}`,
     `\n${tasks(status, c)}`,
-    ...(status.requests.length > 0 ? [`\n${waitingRequests(status.requests, now, c)}`] : []),
+    ...(hasLeases(status) ? [`\n${renderLeases(status.leases, now, c)}`] : []),
+    ...(toDecide(status).length > 0 ? [`\n${waitingRequests(toDecide(status), now, c)}`] : []),
     ...(status.problems.length > 0
       ? [
           `\n${c.bold(c.red('WRONG'))}\n${status.problems.map(problem => `  ${c.red('!')} ${oneLine(problem, 220)}`).join('\n')}`,
         ]
       : []),
   ].join('\n')
+
+/** Leases are granted in their turn, by nobody's decision: they have a table of their own. */
+const toDecide = (status: Status): Request[] => status.requests.filter(request => request.type !== 'resource_request')
 
 const head = (status: Status, now: number, c: Paint): string => {
   const { holder, trunk, base, sandbox } = status
