@@ -273,7 +273,11 @@ export class Life {
     this.#voice.show('working')
     for (let parks = 0; ; ) {
       if (choice === null) await this.#parking.wait()
-      if (this.#ending !== null || this.#next) return true
+      if (this.#ending !== null || this.#next) {
+        // Only looked at: it enters the context with what comes instead.
+        if (choice) this.#intake.due = true
+        return true
+      }
       const end = await this.#oneTurn([], choice)
       choice = null
       if (this.#parking.isDue) continue

@@ -73,7 +73,7 @@ test('over kill -9 what was held is lost and its holder told; who waited is serv
       alice: async (asked, n) => {
         if (n === 0) return lease('path', ['docs/**'])
         if (restarted(asked)) return call('write_file', { path: 'repo/docs-are-lost.txt', content: 'x\n' })
-        await opened(team.root, 'never')
+        await opened(team.root, 'over')
         return 'Done.'
       },
       bob: (_asked, n) => (n === 0 ? lease('path', ['docs/a.md']) : n === 1 ? complete : 'Done.'),
@@ -93,6 +93,7 @@ test('over kill -9 what was held is lost and its holder told; who waited is serv
   expect((await request(team.root, 'req_1')).effect).toMatchObject({ step: 'done', lost: true, fence: 1 })
   expect((await request(team.root, 'req_2')).effect?.fence).toBe(2)
   await until(() => team.requests('alice').some(restarted), 60_000)
+  open(team.root, 'over')
 })
 
 test('time over: the next one has it, the old holder is refused at the next write and told why', async () => {
