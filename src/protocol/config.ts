@@ -70,6 +70,7 @@ export const Limits = z.strictObject({
   messageBytes: bytes.default(262_144),
   /** Messages that enter the context at one boundary. */
   messageBatch: z.number().int().min(1).default(20),
+  mailRounds: z.number().int().min(1).default(10),
   /** Restarts of a teammate that makes no progress before it is given up. */
   restarts: z.number().int().min(0).default(5),
   heapMb: z.number().int().min(16).max(1024).default(128),

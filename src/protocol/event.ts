@@ -26,6 +26,7 @@ export const eventTypes = [
   'edit.refused',
   'message.stored',
   'message.taken',
+  'message.held',
   'message.dead',
   'inbox.read',
   'inbox.rotated',

@@ -263,7 +263,7 @@ export interface RpcResults {
   'task.release': { task: TaskShown }
   'task.fail': { task: TaskShown }
   'task.gate': null
-  'message.send': { sent: { to: string; id: string; how: 'delivered' | 'queued'; note?: string }[] }
+  'message.send': { sent: { to: string; id: string; how: 'delivered' | 'queued' | 'held'; note?: string }[] }
   'inbox.read': { items: InboxItem[]; cursor: number; last: number }
   'inbox.ack': { cursor: number }
   'inbox.sent': { items: InboxItem[] }

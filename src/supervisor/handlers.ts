@@ -17,7 +17,7 @@ import { showDiff } from './diff.ts'
 import { readEvents, type Stream } from './events.ts'
 import { mayWrite } from './gates.ts'
 import { granting } from './lease-gate.ts'
-import { humanInbox, isUrgent } from './mail.ts'
+import { humanInbox, isUrgent, type Mail, type Outgoing } from './mail.ts'
 import { opening } from './opening.ts'
 import { permissionHandlers } from './permission-handlers.ts'
 import { cannotGive, giveRule } from './permissions.ts'
@@ -29,6 +29,8 @@ export interface Live {
   /** Ends everyone by the protocol, then the daemon. */
   down(o: RpcParsed<'down'>): Promise<Result<RpcResults['down']>>
   restart(name: string): Promise<Result<RpcResults['teammate.restart']>>
+  /** Sends what a teammate writes, or holds it. */
+  send(out: Outgoing & { readonly id: string }): ReturnType<Mail['send']>
   /** What a claim set in motion, in words for the model. */
   after(task: string): string
 }
@@ -197,15 +199,16 @@ export const makeHandlers = (
         return fail('refused', `messages of type ${type} come from the supervisor alone`)
       if (type === 'task' && actor !== 'human' && actor !== core.config.lead)
         return fail('refused', 'only the human or the lead give tasks by message', 'use the task tool')
-      const sent = mail.send({
+      const out = {
         from: sender(actor),
         to: params.to,
         content: params.content,
         type,
         ...(params.urgent === undefined ? {} : { urgent: params.urgent }),
         ...(params.replyTo === undefined ? {} : { replyTo: params.replyTo }),
-        ...(params.id === undefined ? {} : { id: params.id }),
-      })
+        id: params.id ?? mail.freshId(),
+      }
+      const sent = live && actor !== 'human' ? live.send(out) : mail.send(out)
       if (!sent.ok) return sent
       await sent.value.durable
       return ok({ sent: sent.value.sent })

@@ -28,7 +28,7 @@ export interface Outgoing {
 export interface Sent {
   readonly to: string
   readonly id: string
-  readonly how: 'delivered' | 'queued'
+  readonly how: 'delivered' | 'queued' | 'held'
   readonly note?: string
 }
 
@@ -62,6 +62,10 @@ export class Mail {
     return [...this.#roster.names, humanInbox, 'supervisor']
   }
 
+  freshId(): string {
+    return `msg_${ulid(this.#clock.wall()).toLowerCase()}`
+  }
+
   /** The inbox that `to` means, or why there is none. `lead` is the lead, else the human. */
   recipient(to: string): Result<string> {
     if (to === 'lead' || to === 'leader') return ok(this.#roster.config.lead ?? humanInbox)
@@ -80,27 +84,12 @@ export class Mail {
    * an unknown name, an empty or too long content, an id that is taken by another message.
    */
   send(out: Outgoing): Result<{ sent: Sent[]; durable: Promise<void> }> {
-    const bytes = Buffer.byteLength(out.content)
-    const { messageBytes } = this.#roster.config.limits
-    if (bytes > messageBytes)
-      return fail(
-        'invalid',
-        `the message has ${bytes} bytes, ${messageBytes} are allowed (limits.messageBytes)`,
-        'put it in a file and send where it is',
-      )
-    if (out.content.trim() === '') return fail('invalid', 'the message is empty')
-    const to: string[] = []
-    if (out.to === 'all') to.push(...this.#roster.names.filter(name => name !== out.from))
-    else {
-      const name = this.recipient(out.to)
-      if (!name.ok) return name
-      to.push(name.value)
-    }
-    if (to.length === 0) return fail('unknown', 'there is nobody else on the team')
-    const id = out.id ?? `msg_${ulid(this.#clock.wall()).toLowerCase()}`
+    const receivers = this.receivers(out)
+    if (!receivers.ok) return receivers
+    const id = out.id ?? this.freshId()
     const timestamp = iso(this.#clock.wall())
     const sent: Sent[] = []
-    for (const name of to) {
+    for (const name of receivers.value) {
       // An id that a foreign line took first must not silence the supervisor.
       const taken = out.from === 'supervisor' && this.find(name, id)?.origin === 'file'
       const own = taken ? `${id}_supervisor` : id
@@ -141,6 +130,25 @@ export class Mail {
       })
     }
     return ok({ sent, durable: this.#store.flushed() })
+  }
+
+  /** The inboxes that this goes to, or why it cannot be sent. */
+  receivers({ from, to, content }: Outgoing): Result<string[]> {
+    const bytes = Buffer.byteLength(content)
+    const { messageBytes } = this.#roster.config.limits
+    if (bytes > messageBytes)
+      return fail(
+        'invalid',
+        `the message has ${bytes} bytes, ${messageBytes} are allowed (limits.messageBytes)`,
+        'put it in a file and send where it is',
+      )
+    if (content.trim() === '') return fail('invalid', 'the message is empty')
+    if (to !== 'all') {
+      const name = this.recipient(to)
+      return name.ok ? ok([name.value]) : name
+    }
+    const others = this.#roster.names.filter(name => name !== from)
+    return others.length === 0 ? fail('unknown', 'there is nobody else on the team') : ok(others)
   }
 
   /** The stored message `id` of an inbox, while it is kept. */

@@ -24,6 +24,7 @@ import { importRequests } from './import.ts'
 import { type DaemonLog, openLog } from './log.ts'
 import { type MembersOptions, restartMember, startMember } from './members.ts'
 import { Notices } from './notices.ts'
+import { PingPong } from './ping-pong.ts'
 import { afterClaim, Proof } from './proof.ts'
 import { Quiet } from './quiet.ts'
 import { type DownOptions, releaseOrphans, Shutdown, settleShutdown } from './shutdown.ts'
@@ -43,6 +44,7 @@ export class Run implements Daemon {
   readonly #core: Core
   readonly #log: DaemonLog
   readonly #notices: Notices
+  readonly #pingPong: PingPong
   readonly #folders: Folders
   readonly #crew: Crew
   readonly #proof: Proof
@@ -77,6 +79,7 @@ export class Run implements Daemon {
     )
     this.#core = core
     this.#notices = new Notices(core, this.#log)
+    this.#pingPong = new PingPong(core, this.#notices)
     this.#shellFor = view =>
       makeShell({
         view,
@@ -131,6 +134,7 @@ export class Run implements Daemon {
       {
         down: params => this.down(params),
         restart: name => restartMember(this.#team, name),
+        send: out => this.#pingPong.send(out),
         after: id => afterClaim(core, id),
       },
     )
@@ -168,6 +172,7 @@ export class Run implements Daemon {
     requests.recover()
     withdrawStale(this.#core)
     takeTaskMessages(this.#core, this.#notices)
+    this.#pingPong.recover()
     for (const request of requests.all()) if (request.type === 'shutdown_request') settleShutdown(this.#core, request)
     await releaseOrphans(this.#core)
     rmSync(paths.verify, { recursive: true, force: true })
@@ -301,6 +306,7 @@ export class Run implements Daemon {
   #entry(entry: JournalEntry): void {
     this.#log.entry(entry)
     this.#o.onEntry(entry)
+    this.#pingPong.entry(entry)
     if (!entry.append) return
     const [log, , value] = entry.append
     if (!log.startsWith('inbox/')) return

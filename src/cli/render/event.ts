@@ -77,6 +77,10 @@ const words: Partial<Record<EventType, Say>> = {
   'drop.refused': info => `refused ${text(info.file)}${because(info.reason ?? info.text)}`,
   'edit.refused': info => `put back an edit of ${text(info.file ?? info.task)}${because(info.reason ?? info.text)}`,
   'message.stored': (info, entry) => `→ ${text(info.to ?? info.inbox)}: ${text(mail(entry).content)}`,
+  'message.held': info =>
+    info.held === 0
+      ? `→ ${text(info.to)}: what was held is delivered`
+      : `→ ${text(info.to)}: held, nothing but mail happens`,
   'message.dead': info => `could not deliver a line of ${text(info.file)}${because(info.reason)}`,
   'request.opened': (info, entry) =>
     `asks ${text(info.to) || text(record(entry).to)} for a decision: ${requestName(entry, info)} (${text(info.type) || text(record(entry).type)})`,
