@@ -14,7 +14,7 @@ const proposed = ({ title, dependsOn = [], blockedBy = [], assignee, verify }: T
 export const renderRequest = (request: Request, now: number, c: Paint): string => {
   const rows: [string, string][] = [
     ['type', request.type],
-    ['state', request.outcome === null || request.outcome === 'decided' ? request.status : request.outcome],
+    ['state', state(request)],
     ['from → to', `${request.from} → ${request.to}`],
     ['opened', when(request.createdAt, now)],
   ]
@@ -64,3 +64,7 @@ export const renderRequest = (request: Request, now: number, c: Paint): string =
     `\n${c.bold('History')}\n${table(history)}`,
   ].join('\n')
 }
+
+/** One word: how it ended where nobody decided it, else what was decided or is waited for. */
+const state = ({ status, outcome, successor }: Request): string =>
+  successor !== null ? 'superseded' : outcome === null || outcome === 'decided' ? status : outcome
