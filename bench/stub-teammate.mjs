@@ -27,6 +27,7 @@ const readMail = () => {
   ask('inbox.read', { name, after: read }, ({ items, last }) => {
     const at = now()
     channel.postMessage({ name, mail: items.map(({ stored }) => stored.message.content), at })
+    for (const { stored } of items) granted.get(stored.message.requestId)?.()
     // A page ends at a thousand.
     read = Math.max(read, ...items.map(({ index }) => index), items.length === 0 ? last : 0)
     ask('inbox.ack', { name, upTo: read }, () => {
@@ -34,6 +35,31 @@ const readMail = () => {
       if (due || read < last) readMail()
     })
   })
+}
+
+// Takes a lease `rounds` times, holds it for `hold` ms and gives it back. Each turn says when it asked, had it and let go.
+const granted = new Map()
+const call = (method, params) => new Promise(resolve => ask(method, params, resolve))
+const contend = async ({ leases, rounds, hold, first }) => {
+  for (let round = 0; round < rounds; round++) {
+    const lease = `lease-${(first + round) % leases}`
+    const asked = now()
+    const data = { kind: 'name', what: [lease], seconds: 600 }
+    let { request } = await call('request.open', { type: 'resource_request', title: `${lease} ${round}`, data })
+    const { id } = request
+    // The decision may be there before this is: then the request says so.
+    const decided = new Promise(resolve => granted.set(id, resolve))
+    if (request.outcome === null) {
+      await decided
+      request = (await call('request.get', { id })).request
+    }
+    granted.delete(id)
+    const had = now()
+    await new Promise(resolve => setTimeout(resolve, hold))
+    const gave = now()
+    await call('request.withdraw', { id })
+    channel.postMessage({ name, lease, fence: request.effect.fence, asked, had, gave })
+  }
 }
 
 const acts = {
@@ -67,8 +93,9 @@ const beat = () => post({ t: 'beat', progress: beats++ })
 const beating = setInterval(beat, 2_000)
 beat()
 
-// Sends what it is told to: each message says when it was sent.
-channel.onmessage = async ({ data: { from, to, count, gap } }) => {
+// Sends what it is told to: each message says when it was sent. Or contends for leases, when all are told to.
+channel.onmessage = async ({ data: { from, to, count, gap, contending } }) => {
+  if (contending) return contend({ ...contending, first: contending.names.indexOf(name) })
   if (from !== name) return
   for (let i = 0; i < count; i++) {
     ask('message.send', { to, content: `${i} ${now()}` }, () => {})
