@@ -20,7 +20,7 @@ export const clash = (a: Claim, b: Claim): boolean => {
 
 /** May two sets of globs touch the same file? Exact for globs. An empty set is everything. */
 export const overlaps = (a: readonly string[], b: readonly string[]): boolean =>
-  everything(a).some(x => everything(b).some(y => meet(compiled(x), compiled(y))))
+  everything(a).some(x => everything(b).some(y => x === y || meet(compiled(x), compiled(y))))
 
 /** Is this path, taken literally, one of those that the globs stand for? An empty set is everything. */
 export const covers = (globs: readonly string[], path: string): boolean =>
@@ -51,11 +51,7 @@ export const claimFault = ({ kind, what }: Claim): string | null => {
 
 const parts = (path: string): string[] => path.split('/').filter(part => part !== '' && part !== '.')
 
-/** What leads out of the workspace and perhaps back cannot be compared, so it counts as everything. */
-const everything = (globs: readonly string[]): readonly string[] =>
-  globs.length === 0
-    ? ['**']
-    : globs.map(glob => (glob.split('/').includes('..') ? '**' : parts(glob).join('/') || '**'))
+const everything = (globs: readonly string[]): readonly string[] => (globs.length === 0 ? ['**'] : globs)
 
 // --- a glob as an automaton: two globs overlap when some path leads both to their ends
 
@@ -87,7 +83,8 @@ const compiled = (glob: string): Automaton => {
   const known = cache.get(glob)
   if (known) return known
   if (cache.size >= 1000) cache.clear()
-  const made = compile(glob)
+  // What leads out of the workspace and perhaps back cannot be compared, so it counts as everything.
+  const made = compile(glob.split('/').includes('..') ? '**' : parts(glob).join('/') || '**')
   cache.set(glob, made)
   return made
 }

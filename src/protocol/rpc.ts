@@ -185,6 +185,7 @@ export interface QueuedLease {
   readonly kind: 'path' | 'port' | 'name'
   readonly what: readonly string[]
   readonly since: string
+  /** Everybody who holds it, and of those who were there before the three nearest. */
   readonly behind: readonly Blocker[]
 }
 

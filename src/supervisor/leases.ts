@@ -123,14 +123,14 @@ export class Leases {
     this.#arm()
   }
 
-  /** Everything that keeps this one waiting: who holds it, and who was there before. */
-  behind(request: LeaseRequest): Blocker[] {
+  /** What keeps this one waiting: everybody who holds it, and of those who were there before the `most` nearest. */
+  behind(request: LeaseRequest, most = Number.POSITIVE_INFINITY, queue = [...this.#queue.values()]): Blocker[] {
     const holders = [...this.#held.values()].filter(held => inTheWay(held, request))
     const tasks = [...this.#writers.values()].filter(task => this.#isTaskInTheWay(task, request))
     const before: LeaseRequest[] = []
-    for (const other of this.#queue.values()) {
-      if (other.id === request.id) break
-      if (other.status === 'pending' && clash(claim(other), claim(request))) before.push(other)
+    for (let i = queue.indexOf(request) - 1; i >= 0 && before.length < most; i--) {
+      const other = queue[i]
+      if (other?.status === 'pending' && clash(claim(other), claim(request))) before.push(other)
     }
     return [
       ...holders.map(({ from, id }): Blocker => ({ who: from, id, what: 'holds it' })),
@@ -203,7 +203,8 @@ export class Leases {
         until: null,
       }),
     )
-    const queued = [...this.#queue.values()].map(
+    const queue = [...this.#queue.values()]
+    const queued = queue.map(
       (request): QueuedLease => ({
         id: request.id,
         from: request.from,
@@ -211,7 +212,7 @@ export class Leases {
         kind: request.data.kind,
         what: request.data.what,
         since: request.createdAt,
-        behind: this.behind(request),
+        behind: this.behind(request, nearest, queue),
       }),
     )
     return { held: [...held, ...begun], queued }
@@ -282,16 +283,19 @@ export class Leases {
     const before: LeaseRequest[] = []
     for (const request of [...this.#queue.values()]) {
       if (request.status !== 'pending') continue
-      const waits =
-        [...this.#held.values()].some(held => inTheWay(held, request)) ||
-        [...this.#writers.values()].some(task => this.#isTaskInTheWay(task, request)) ||
-        before.some(other => clash(claim(other), claim(request)))
+      const waits = this.#isTaken(request) || before.some(other => clash(claim(other), claim(request)))
       if (!waits && !request.data.what.includes(anyPort)) this.#grant(request, request.data.what)
       else {
         before.push(request)
         if (!waits) this.#seek(request)
       }
     }
+  }
+
+  #isTaken(request: LeaseRequest): boolean {
+    for (const held of this.#held.values()) if (inTheWay(held, request)) return true
+    for (const task of this.#writers.values()) if (this.#isTaskInTheWay(task, request)) return true
+    return false
   }
 
   /** A task that a teammate has begun is in the way of everybody else, and of itself once it is being proven. */
@@ -340,6 +344,9 @@ export class Leases {
     this.#timer = setTimeout(() => this.expire(), Math.max(0, Math.min(ms, 60_000)))
   }
 }
+
+/** A screen names so many of those who were there before. */
+const nearest = 3
 
 /** What is claimed, or held: a free port once it is known which. */
 export const claim = ({ data, effect }: LeaseRequest): Claim => ({ kind: data.kind, what: effect?.what ?? data.what })

@@ -200,6 +200,21 @@ describe('a lease', () => {
   })
 })
 
+it('of a thousand that wait for the same each is shown with the nearest before it, and the first is served', async () => {
+  const { core, handlers, lease, back } = team()
+  await lease('a', 'path', ['src/**/*.ts'])
+  const data = { kind: 'path', what: ['src/**/*.ts'] }
+  for (let i = 0; i < 1000; i++)
+    await handlers.call(names[1 + (i % 3)] ?? '', 'request.open', { type: 'resource_request', title: `${i}`, data })
+  const { queued } = core.leases.shown()
+  expect(queued).toHaveLength(1000)
+  expect(queued.at(-1)?.behind.map(({ id }) => id)).toEqual(['req_1', 'req_1000', 'req_999', 'req_998'])
+  expect(core.leases.willMove).toBe(true)
+  await back('a', 'req_1')
+  await settled()
+  expect(core.leases.held().map(({ id }) => id)).toEqual(['req_2'])
+})
+
 describe('the gate', () => {
   it('refuses where another holds a lease, and names holder, lease and remedy', async () => {
     const it = team()

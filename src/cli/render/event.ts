@@ -93,7 +93,9 @@ const words: Partial<Record<EventType, Say>> = {
   'request.expired': (info, entry) => `${requestName(entry, info)} expired without a decision`,
   'request.withdrawn': (info, entry) => `withdrew ${requestName(entry, info)}${because(record(entry).reason)}`,
   'effect.done': (info, entry) =>
-    `${requestName(entry, info)} carried out: ${text(info.outcome)}${because(info.detail)}`,
+    info.outcome === 'released'
+      ? `${requestName(entry, info)} is not held any more${because(info.detail)}`
+      : `${requestName(entry, info)} carried out: ${text(info.outcome)}${because(info.detail)}`,
   'teammate.ready': () => 'is ready',
   'teammate.died': info => `died${because(info.why ?? info.reason)}`,
   'teammate.restarted': info => `was started again${because(info.reason)}`,
