@@ -1,5 +1,6 @@
-import { ok } from '../lib/result.ts'
+import { fail, ok } from '../lib/result.ts'
 import { type Cli, type Commands, handler } from './cli.ts'
+import { personAt } from './demo/person.ts'
 import { runDemo } from './demo/run.ts'
 
 /** `team demo`. */
@@ -14,6 +15,15 @@ export const demo = (commands: Commands, cli: Cli): Commands =>
           default: true,
           describe: 'keep its folder to look at; --no-keep removes it when all went well',
         })
+        .option('interactive', {
+          type: 'boolean',
+          default: false,
+          describe: 'you decide what waits, in place of the demo',
+        })
         .option('json', { type: 'boolean', default: false, describe: 'the summary as JSON' }),
-    handler(cli, async args => ok(await runDemo({ keep: args.keep, json: args.json }))),
+    handler(cli, async args => {
+      if (args.interactive && !cli.interactive)
+        return fail('usage', '--interactive needs a terminal', 'leave it out and the demo decides by itself')
+      return ok(await runDemo({ keep: args.keep, json: args.json, person: args.interactive ? personAt(cli) : null }))
+    }),
   )

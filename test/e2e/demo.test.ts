@@ -42,7 +42,11 @@ describe('team demo', () => {
       ok: true,
       tasks: { dropped: 8, completed: 8, merged: 8 },
       merges: { approved: 10 },
-      shutdowns: { approved: 4 },
+      plans: { approved: 1 },
+      questions: { answered: 2 },
+      permissions: { granted: 1 },
+      leases: { held: 2, waited: 1 },
+      shutdowns: { approved: 4, rejected: 1 },
       tests: { passed: 15, failed: 0 },
       deadLetters: 0,
     })

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -95,6 +95,32 @@ describe('the facts of the demo', () => {
     merge('req_1', taskOf('table').id, { outcome: 'returned', detail: 'conflict in src/index.js' })
     merge('req_2', taskOf('spread').id, { outcome: 'returned', detail: 'node --test exited 1' })
     for (const { key } of demoTasks) merge(`req_m${taskOf(key).id}`, taskOf(key).id, { outcome: 'ok' })
+    merge('req_3', taskOf('how-to-use').id, {})
+    put('.messages/requests/req_3.json', {
+      ...JSON.parse(readFileSync(join(root, '.messages/requests/req_3.json'), 'utf8')),
+      status: 'rejected',
+      reason: demoTasks.find(({ key }) => key === 'how-to-use')?.rejected,
+    })
+    const about = { task: taskOf('table').id }
+    request('req_plan', { type: 'plan_request', from: 'writer', data: about })
+    for (const id of ['req_q1', 'req_q2']) request(id, { type: 'question', from: 'counter', data: about, reason: 'so' })
+    request('req_perm', { type: 'permission_request', from: 'writer', data: { ...about, command: 'chmod +x x' } })
+    const lease = { kind: 'name', what: ['rows'], seconds: 600 }
+    const later = '2026-01-01T00:00:01.000Z'
+    request('req_l1', {
+      type: 'resource_request',
+      to: 'supervisor',
+      data: { ...about, ...lease },
+      effect: { step: 'done', at: later, outcome: 'released' },
+    })
+    request('req_l2', { type: 'resource_request', to: 'supervisor', data: { ...about, ...lease }, decidedAt: later })
+    request('req_no', {
+      type: 'shutdown_request',
+      to: 'checker',
+      status: 'rejected',
+      data: { teammate: 'checker', graceMs: 1 },
+      effect: null,
+    })
     for (const { name } of demoTeam)
       request(`req_${name}`, { type: 'shutdown_request', to: name, data: { teammate: name, graceMs: 1 } })
     const inboxes = new Map<string, string[]>()
@@ -118,9 +144,14 @@ describe('the facts of the demo', () => {
           { task: 'table', why: 'conflict in src/index.js' },
           { task: 'spread', why: 'node --test exited 1' },
         ],
+        rejected: [{ task: 'how-to-use', why: 'Say what it needs to run, too.' }],
       },
+      plans: { approved: 1 },
+      questions: { answered: 2 },
+      permissions: { granted: 1 },
+      leases: { held: 2, waited: 1 },
       messages: { all: mail.length, betweenTeammates: mail.filter(each => each.to !== 'user').length },
-      shutdowns: { approved: 4 },
+      shutdowns: { approved: 4, rejected: 1 },
       deadLetters: 0,
     })
     expect(mail.filter(each => each.to !== 'user').length).toBeGreaterThanOrEqual(8)

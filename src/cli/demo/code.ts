@@ -239,3 +239,5 @@ Cells in double quotes may hold commas. A cell of the column that is no number i
 
 Tests: \`npm test\`
 `
+
+export const readmeMended = readme.replace('Cells in', 'It needs Node 20 or newer and nothing else.\n\nCells in')

@@ -70,9 +70,19 @@ const json = (text: string): unknown => {
 
 export interface Summary {
   readonly tasks: { readonly dropped: number; readonly completed: number; readonly merged: number }
-  readonly merges: { readonly approved: number; readonly returned: readonly { task: string; why: string }[] }
+  readonly merges: {
+    readonly approved: number
+    /** Sent back: for a conflict, a red check, or the human's reason. */
+    readonly returned: readonly { task: string; why: string }[]
+    readonly rejected: readonly { task: string; why: string }[]
+  }
+  readonly plans: { readonly approved: number }
+  readonly questions: { readonly answered: number }
+  readonly permissions: { readonly granted: number }
+  /** `waited`: how many had to wait until somebody else's ended. */
+  readonly leases: { readonly held: number; readonly waited: number }
   readonly messages: { readonly all: number; readonly betweenTeammates: number }
-  readonly shutdowns: { readonly approved: number }
+  readonly shutdowns: { readonly approved: number; readonly rejected: number }
   readonly deadLetters: number
 }
 
@@ -82,6 +92,10 @@ export const summarize = (facts: Facts): Summary => {
   const merges = facts.requests.filter(request => request.type === 'merge_request')
   const keys = new Map([...facts.tasks].map(([key, task]) => [task.id, key]))
   const tasks = [...facts.tasks.values()]
+  const nameOf = (task: string): string => keys.get(task) ?? task
+  const of = (type: Request['type'], status: Request['status']): Request[] =>
+    facts.requests.filter(request => request.type === type && request.status === status)
+  const leases = of('resource_request', 'approved')
   return {
     tasks: {
       dropped: tasks.length,
@@ -93,9 +107,19 @@ export const summarize = (facts: Facts): Summary => {
       returned: merges
         .filter(request => request.effect?.outcome === 'returned')
         .map(request => ({
-          task: keys.get(request.data.task) ?? request.data.task,
+          task: nameOf(request.data.task),
           why: request.effect?.detail ?? '',
         })),
+      rejected: merges
+        .filter(request => request.status === 'rejected')
+        .map(request => ({ task: nameOf(request.data.task), why: request.reason ?? '' })),
+    },
+    plans: { approved: of('plan_request', 'approved').length },
+    questions: { answered: of('question', 'approved').length },
+    permissions: { granted: of('permission_request', 'approved').length },
+    leases: {
+      held: leases.length,
+      waited: leases.filter(one => leases.some(other => waitedFor(one, other))).length,
     },
     messages: {
       all: facts.messages.length,
@@ -106,22 +130,30 @@ export const summarize = (facts: Facts): Summary => {
         request =>
           request.type === 'shutdown_request' && request.status === 'approved' && request.effect?.outcome === 'ok',
       ).length,
+      rejected: of('shutdown_request', 'rejected').length,
     },
     deadLetters: facts.deadLetters,
   }
 }
 
+/** Was it asked for while the other was held, and given when that had ended? */
+const waitedFor = (one: Request, other: Request): boolean =>
+  other.effect?.step === 'done' && one.createdAt < other.effect.at && (one.decidedAt ?? '') >= other.effect.at
+
 /** Every way in which what the files say differs from what this demo is to show; empty when it all came true. */
 export const differences = (facts: Facts): string[] => {
   const found = facts.unreadable.map(file => `${file} cannot be read`)
   const summary = summarize(facts)
-  for (const { key, behind } of demoTasks) {
+  for (const { key, behind, rejected } of demoTasks) {
     const task = facts.tasks.get(key)
     if (task?.result?.outcome !== 'merged') found.push(`${key}: ${task?.status ?? 'not there'}, not merged${why(task)}`)
     const returned = summary.merges.returned.filter(each => each.task === key)
     const kinds = returned.map(each => (/conflict/.test(each.why) ? 'conflict' : 'verify')).join(', ')
     const wanted = behind?.returned ?? ''
     if (kinds !== wanted) found.push(`${key}: sent back for ${kinds || 'nothing'}, not for ${wanted || 'nothing'}`)
+    const reasons = summary.merges.rejected.filter(each => each.task === key).map(({ why }) => why)
+    if (reasons.join() !== (rejected ?? ''))
+      found.push(`${key}: rejected for ${reasons.join() || 'nothing'}, not for ${rejected ?? 'nothing'}`)
   }
   for (const mail of expectedMail()) {
     const copies = facts.messages.filter(
@@ -131,6 +163,16 @@ export const differences = (facts: Facts): string[] => {
   }
   if (summary.shutdowns.approved !== mates.size)
     found.push(`${summary.shutdowns.approved} of ${mates.size} teammates agreed to shut down`)
+  const { plans, questions, permissions, leases, shutdowns } = summary
+  for (const [what, is, wanted] of [
+    ['plans approved', plans.approved, 1],
+    ['questions answered', questions.answered, 2],
+    ['permissions granted', permissions.granted, 1],
+    ['leases held', leases.held, 2],
+    ['leases waited for', leases.waited, 1],
+    ['shutdowns rejected', shutdowns.rejected, 1],
+  ] as const)
+    if (is !== wanted) found.push(`${what}: ${is}, not ${wanted}`)
   if (facts.deadLetters > 0) found.push(`${facts.deadLetters} dead letters`)
   return found
 }

@@ -1,9 +1,10 @@
 import { delay } from '../../lib/clock.ts'
 import { fail, ok, type Result } from '../../lib/result.ts'
 import type { JournalEntry } from '../../protocol/event.ts'
+import type { Request } from '../../protocol/request.ts'
 import { isEnded, type Task } from '../../protocol/task.ts'
 import type { Client } from '../../store/rpc/client.ts'
-import { keyOf, mayMerge } from './policy.ts'
+import { type Act, keyOf, nextActs } from './policy.ts'
 import { demoTasks } from './tasks.ts'
 
 /** Looks again so often though nothing was told: an event is only a hint. */
@@ -11,14 +12,19 @@ const sweepMs = 300
 /** Events come in bursts: one look serves them all. */
 const burstMs = 20
 
+/** A person who decides what waits, in place of the demo's policy. */
+export type Person = (requests: readonly Request[]) => Promise<Act[]>
+
 /**
- * Stands in for the human at the daemon's socket: approves merges by the demo's policy until every task has ended. A fault
- * when one fails, when the daemon refuses or goes away, or when `signal` is aborted first. `onEntry` sees the whole journal.
+ * Stands in for the human at the daemon's socket: decides by the demo's policy (or asks `person`) until every task has ended.
+ * A fault when one fails, when the daemon refuses or goes away, or when `signal` is aborted first. `onEntry` sees the whole
+ * journal.
  */
-export const approveAll = async (
+export const decideAll = async (
   client: Client,
   onEntry: (entry: JournalEntry) => void,
   signal: AbortSignal,
+  person: Person | null,
 ): Promise<Result<void>> => {
   const over = new AbortController()
   const bell = new Bell()
@@ -31,7 +37,7 @@ export const approveAll = async (
       if (!news.ok) return news
       news.value.entries.forEach(onEntry)
       seen = news.value.last
-      const done = await step(client)
+      const done = await step(client, person)
       if (!done.ok) return done
       if (done.value) return ok(undefined)
       await Promise.race([heard, delay(sweepMs, undefined, true)])
@@ -44,30 +50,35 @@ export const approveAll = async (
   }
 }
 
-/** Approves what may be merged now; true when every task of the demo is there and has ended. */
-const step = async (client: Client): Promise<Result<boolean>> => {
+/** Decides what is to be decided now; true when every task of the demo is there and has ended. */
+const step = async (client: Client, person: Person | null): Promise<Result<boolean>> => {
   const listed = await client.call('task.list', { all: true })
   if (!listed.ok) return listed
   const tasks = new Map(listed.value.tasks.map((task): [string, Task] => [keyOf(task), task]))
   if (demoTasks.every(({ key }) => hasEnded(tasks.get(key)))) return ok(true)
   // What depends on it would wait for ever; a person would look now, not go on.
   const lost = [...tasks.values()].find(task => task.status === 'failed' || task.status === 'cancelled')
-  if (lost) return fail('invalid', `${keyOf(lost)} ${lost.status}: ${lost.error ?? 'no reason'}`)
-  const may = new Set(mayMerge(tasks).map(key => tasks.get(key)?.id))
-  const waiting = await client.call('request.list', {})
-  if (!waiting.ok) return waiting
-  for (const request of waiting.value.requests) {
-    if (request.type !== 'merge_request' || request.status !== 'pending' || !may.has(request.data.task)) continue
-    const decided = await client.call('request.decide', {
-      id: request.id,
-      decision: 'approve',
-      reason: 'the policy of the demo',
-      shown: request.bodyHash,
-    })
+  if (lost && !person) return fail('invalid', `${keyOf(lost)} ${lost.status}: ${lost.error ?? 'no reason'}`)
+  const asked = await client.call('request.list', { all: true })
+  if (!asked.ok) return asked
+  const { requests } = asked.value
+  for (const act of person ? await person(requests) : nextActs(tasks, requests)) {
+    const done = await carryOut(client, act)
     // Withdrawn or moved on meanwhile: its successor is seen at the next look.
-    if (!decided.ok && decided.fault.code !== 'refused') return decided
+    if (!done.ok && done.fault.code !== 'refused') return done
   }
   return ok(false)
+}
+
+const carryOut = (client: Client, act: Act): Promise<Result<unknown>> => {
+  switch (act.act) {
+    case 'decide':
+      return client.call('request.decide', act.params)
+    case 'answer':
+      return client.call('request.answer', act.params)
+    case 'shut down':
+      return client.call('request.open', act.params)
+  }
 }
 
 const hasEnded = (task: Task | undefined): boolean => task !== undefined && isEnded(task)

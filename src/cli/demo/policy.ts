@@ -1,3 +1,5 @@
+import { isWaiting, type Request, type RequestOf } from '../../protocol/request.ts'
+import type { RpcParams } from '../../protocol/rpc.ts'
 import { isEnded, type Task } from '../../protocol/task.ts'
 import { demoTasks } from './tasks.ts'
 
@@ -23,6 +25,66 @@ export const mayMerge = (tasks: ReadonlyMap<string, Task>): string[] => {
       return siblings.every(other => claimedOnce(other.key)) && (task.behind === null || ended(task.behind.key))
     })
     .map(task => task.key)
+}
+
+/** What the demo's human does now. */
+export type Act =
+  | { readonly act: 'decide'; readonly params: RpcParams<'request.decide'> }
+  | { readonly act: 'answer'; readonly params: RpcParams<'request.answer'> }
+  | { readonly act: 'shut down'; readonly params: RpcParams<'request.open'> }
+
+/** The words with which the demo's human answers, by the task that is asked about. */
+const answers: Readonly<Record<string, string>> = { totals: 'Not a number.', 'how-to-use': 'The one that is sold.' }
+const reason = 'the policy of the demo'
+
+/**
+ * What to do about what waits, so that the demo shows the same every time:
+ *
+ * - `totals` and `table` want one lease: the one that has it goes on (its question answered, its plan approved) only when the
+ *   other waits for it.
+ * - Before the last question is answered, its asker is asked to shut down, and says no.
+ * - A merge that is to be rejected is, once; the others are approved in the order of `mayMerge`.
+ */
+export const nextActs = (tasks: ReadonlyMap<string, Task>, requests: readonly Request[]): Act[] => {
+  const keys = new Map([...tasks].map(([key, task]) => [task.id, key]))
+  const keyFor = (request: Request): string =>
+    'task' in request.data && request.data.task !== null ? (keys.get(request.data.task) ?? '') : ''
+  const contended = new Set(requests.filter(({ type }) => type === 'resource_request').map(keyFor)).size > 1
+  const leases = new Set(['totals', 'table'])
+  const merges = new Set(mayMerge(tasks))
+  const approve = ({ id, bodyHash }: Request): Act => ({
+    act: 'decide',
+    params: { id, decision: 'approve', reason, shown: bodyHash },
+  })
+  return requests.filter(isWaiting).flatMap((request): Act[] => {
+    const key = keyFor(request)
+    if (request.to !== 'human' || (leases.has(key) && !contended && request.type !== 'merge_request')) return []
+    switch (request.type) {
+      case 'plan_request':
+      case 'permission_request':
+        return [approve(request)]
+      case 'question':
+        return asked(request, key, requests)
+      case 'merge_request': {
+        const no = demoTasks.find(task => task.key === key)?.rejected ?? null
+        if (!merges.has(key)) return []
+        if (no === null || tasks.get(key)?.returns !== 0) return [approve(request)]
+        return [{ act: 'decide', params: { id: request.id, decision: 'reject', reason: no, shown: request.bodyHash } }]
+      }
+      default:
+        return []
+    }
+  })
+}
+
+const asked = (request: RequestOf<'question'>, key: string, requests: readonly Request[]): Act[] => {
+  const text = answers[key] ?? 'Yes.'
+  const answer: Act = { act: 'answer', params: { id: request.id, text } }
+  if (key !== 'how-to-use') return [answer]
+  const stop = requests.find(each => each.type === 'shutdown_request' && each.to === request.from)
+  if (stop) return isWaiting(stop) ? [] : [answer]
+  const data = { teammate: request.from, graceMs: 30_000 }
+  return [{ act: 'shut down', params: { type: 'shutdown_request', body: 'Enough for today?', data } }]
 }
 
 /** The demo's name for a task: the file it was dropped as. */

@@ -1,5 +1,6 @@
 import type { JournalEntry } from '../../protocol/event.ts'
 import { Message } from '../../protocol/message.ts'
+import { Request } from '../../protocol/request.ts'
 import { Task } from '../../protocol/task.ts'
 import { keyOf } from './policy.ts'
 
@@ -19,6 +20,8 @@ export class Progress {
     if (task) this.#keys.set(task.id, keyOf(task))
     const key = task ? keyOf(task) : (this.#keys.get(String(entry.info?.task)) ?? '')
     const owner = task?.owner ?? entry.by
+    const request = entry.put?.[0] === 'requests' ? Request.safeParse(entry.put[3]).data : undefined
+    if (request && request.type !== 'merge_request') return this.#request(entry, request)
     switch (entry.event) {
       case 'task.created':
         return {
@@ -44,6 +47,29 @@ export class Progress {
       default:
         return null
     }
+  }
+
+  /** What is asked and what is decided; a merge is told with its task. */
+  #request(entry: JournalEntry, request: Request): Line | null {
+    const { id, type, from, to, body, title } = request
+    const about =
+      type === 'permission_request'
+        ? request.data.command
+        : type === 'resource_request'
+          ? request.data.what.join(' ')
+          : body
+    const what = `${type.replace('_request', '')} ${id}`
+    if (entry.event === 'request.opened')
+      return {
+        who: from === 'human' ? 'you' : from,
+        what: `asks ${to === 'human' ? 'you' : to}, ${what}: ${about || title}`,
+      }
+    if (entry.event === 'request.decided')
+      return {
+        who: entry.by === 'human' ? 'you' : entry.by,
+        what: `${request.status === 'approved' && type === 'question' ? 'answers' : request.status === 'approved' ? 'approves' : 'rejects'} ${what}${request.reason ? `: ${request.reason}` : ''}`,
+      }
+    return null
   }
 
   #message(entry: JournalEntry): Line | null {

@@ -49,7 +49,11 @@ const config = {
   verify: verifyCommand,
   // Where bubblewrap does not work, only these commands run.
   sandbox: 'prefer',
-  permissions: { allow: ['node *', 'git add *', 'git commit *', 'git merge *', 'mkdir *'] },
+  permissions: {
+    allow: ['node *', 'git add *', 'git commit *', 'git merge *', 'mkdir *'],
+    // Asked about each time, sandbox or not.
+    ask: ['chmod'],
+  },
 }
 
 const rules = `# Rules for everyone

@@ -9,7 +9,7 @@ import { layout } from '../../store/root.ts'
 import { oneLine } from '../render/text.ts'
 import { type Command, type DaemonChild, runTeam, startDaemonChild } from './child.ts'
 import { differences, readFacts, type Summary, summarize } from './facts.ts'
-import { approveAll } from './human.ts'
+import { decideAll, type Person } from './human.ts'
 import { Progress } from './progress.ts'
 import { type DemoFolders, makeDemo } from './repo.ts'
 import { demoTasks, demoTeam, dropText } from './tasks.ts'
@@ -25,6 +25,8 @@ export interface DemoOptions {
   readonly clock?: Clock
   /** A line of text for a person, or of JSON. */
   readonly say?: (line: string) => void
+  /** Decides in place of the demo's policy; what comes of it is then not held against what the demo means to show. */
+  readonly person?: Person | null
   /** All of it must be done by then. */
   readonly limitMs?: number
 }
@@ -51,7 +53,8 @@ export const runDemo = async (options: DemoOptions): Promise<number> => {
   const tell = options.json ? () => undefined : say
   const dir = realpathSync(mkdtempSync(join(tmpdir(), 'team-demo-')))
   const stop = new AbortController()
-  const limit = AbortSignal.timeout(options.limitMs ?? 180_000)
+  const person = options.person ?? null
+  const limit = AbortSignal.timeout(options.limitMs ?? (person ? 3_600_000 : 180_000))
   const onSignal = () => stop.abort(new Error('it was interrupted'))
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
@@ -61,7 +64,7 @@ export const runDemo = async (options: DemoOptions): Promise<number> => {
     const show = (who: string, what: string) =>
       tell(`${((clock.mono() - began) / 1000).toFixed(1).padStart(5)} s  ${who.padEnd(10)}  ${oneLine(what, 110)}`)
     tell(`A team of ${demoTeam.length}, ${demoTasks.length} tasks, one small repository; no key, no network: ${dir}`)
-    const run: Run = { dir, command: { team, env, clock }, show, signal: AbortSignal.any([stop.signal, limit]) }
+    const run: Run = { dir, command: { team, env, clock }, show, signal: AbortSignal.any([stop.signal, limit]), person }
     const done = await perform(run)
     const problems = done.ok ? done.value.problems : [done.fault.message, ...asFar(dir)]
     const stays = options.keep || problems.length > 0
@@ -88,6 +91,7 @@ interface Run {
   readonly command: Command
   readonly show: (who: string, what: string) => void
   readonly signal: AbortSignal
+  readonly person: Person | null
 }
 
 interface Performed {
@@ -124,7 +128,7 @@ const perform = async (run: Run): Promise<Result<Performed>> => {
   const state = await landing(run, made.value)
   const problems = [
     ...(ended.exit === 0 ? [] : [`team up ended with ${ended.signal ?? `exit ${ended.exit}`}`]),
-    ...differences(readFacts(root)),
+    ...(run.person ? [] : differences(readFacts(root))),
     ...(state.ok ? state.value : [state.fault.message]),
     ...(tests.passed > 0 && tests.failed === 0 ? [] : [`the repository's tests: ${JSON.stringify(tests)}`]),
   ]
@@ -140,13 +144,14 @@ const work = async (run: Run, { root }: DemoFolders, daemon: DaemonChild): Promi
   for (const task of [...demoTasks].reverse()) writeFileSync(join(tasks, `${task.key}.md`), dropText(task))
   const early = new AbortController()
   void daemon.ended.then(end => early.abort(new Error(`team up ended too early: ${end.signal ?? `exit ${end.exit}`}`)))
-  const done = await approveAll(
+  const done = await decideAll(
     daemon.client,
     entry => {
       const line = progress.line(entry)
       if (line) run.show(line.who, line.what)
     },
     AbortSignal.any([run.signal, early.signal]),
+    run.person,
   )
   daemon.client.close()
   return done
@@ -206,14 +211,16 @@ const spoken = (team: readonly string[]): string => {
 
 const lines = (outcome: Outcome, team: string): string[] => {
   const { tasks, merges, messages, shutdowns, tests, folder } = outcome
-  const sentBack = merges.returned.map(each => `${each.task} (${oneLine(each.why, 60)})`).join(', ') || 'none'
+  const sentBack =
+    [...merges.returned, ...merges.rejected].map(each => `${each.task} (${oneLine(each.why, 60)})`).join(', ') || 'none'
   return [
     '',
     `From the files, after ${outcome.seconds} s:`,
     `  tasks      ${tasks.completed} of ${tasks.dropped} completed, ${tasks.merged} merged and verified`,
     `  merges     ${merges.approved} approved; sent back and mended: ${sentBack}`,
+    `  decisions  plans approved ${outcome.plans.approved}, questions answered ${outcome.questions.answered}, permissions granted ${outcome.permissions.granted}, leases held ${outcome.leases.held} (${outcome.leases.waited} waited for)`,
     `  messages   ${messages.all}, of them ${messages.betweenTeammates} between teammates; dead letters ${outcome.deadLetters}`,
-    `  shutdown   ${shutdowns.approved} of ${demoTeam.length} teammates agreed`,
+    `  shutdown   ${shutdowns.approved} of ${demoTeam.length} teammates agreed, after ${shutdowns.rejected} had said no`,
     `  tests      ${tests.passed} passed, ${tests.failed} failed, on main after team land`,
     ...outcome.problems.map(problem => `  NOT AS EXPECTED: ${problem}`),
     ...(folder !== null

@@ -11,6 +11,10 @@ export interface DemoTask {
   readonly after: readonly string[]
   /** The task whose merge its own waits for, and how its first claim comes back for it. */
   readonly behind: { readonly key: string; readonly returned: 'conflict' | 'verify' } | null
+  /** Why the human rejects its first merge; null: nothing is wrong with it. */
+  readonly rejected: string | null
+  /** Nothing is written before its plan is approved. */
+  readonly needsPlan: boolean
   readonly text: string
 }
 
@@ -28,19 +32,12 @@ const tested = (passing: number): string => `${sh(verifyCommand)}~~~expect\n# pa
 /** The same where the trunk was merged in: how many there are depends on what is on it by then. */
 const green = `${sh(verifyCommand)}~~~expect\n# fail 0\n~~~\n`
 
-/**
- *   quoted-cells ─┬▶ totals ──┬▶ report ─┬▶ command ──▶ how-to-use    totals and table change the same lines: conflict
- *                 ├▶ table ───┤          │                            strict-numbers breaks what spread relies on: verify
- *                 ├▶ spread ──┘          │
- *                 └▶ strict-numbers ─────┘
- */
-export const demoTasks: readonly DemoTask[] = [
+const tasks: readonly (Omit<DemoTask, Chosen> & Partial<Pick<DemoTask, Chosen>>)[] = [
   {
     key: 'quoted-cells',
     title: 'Read quoted cells',
     assignee: 'reader',
     after: [],
-    behind: null,
     text: `A cell in double quotes may hold commas, and "" for a quote.
 
 ${file('src/csv.js', code.csv)}
@@ -57,9 +54,10 @@ note: parse() reads quotes now; it does not read line breaks inside them.
     title: 'Sum up a column',
     assignee: 'counter',
     after: ['quoted-cells'],
-    behind: null,
     text: `The sum and the mean of a column, by its name.
 
+lease: name sample-rows
+ask: What is the mean of no rows: 0, or not a number?
 ${file('src/totals.js', code.totals)}
 ${file('test/totals.test.js', code.totalsTest)}
 ${file('src/index.js', code.index('csv', 'number', 'totals'))}
@@ -74,8 +72,11 @@ commit: Sum up a column
     assignee: 'writer',
     after: ['quoted-cells'],
     behind: { key: 'totals', returned: 'conflict' },
+    needsPlan: true,
     text: `Columns padded to their widest cell, numbers to the right.
 
+lease: name sample-rows
+plan: one new file src/table.js with its test, and one line more in src/index.js
 ${file('src/table.js', code.table)}
 ${file('test/table.test.js', code.tableTest)}
 ${file('src/index.js', code.index('csv', 'number', 'table'))}
@@ -98,7 +99,6 @@ commit: Keep both exports
     title: 'Refuse cells that are no numbers',
     assignee: 'reader',
     after: ['quoted-cells'],
-    behind: null,
     text: `A typing error must not count as 0.
 
 ${file('src/number.js', code.number)}
@@ -138,7 +138,6 @@ commit: Leave cells without a number out
     title: 'Put the report together',
     assignee: 'counter',
     after: ['totals', 'table', 'spread'],
-    behind: null,
     text: `The table of a CSV text, and under it the figures of one column.
 
 ${file('src/report.js', code.report)}
@@ -154,11 +153,11 @@ commit: Put the report together
     title: 'A command to print it',
     assignee: 'writer',
     after: ['report', 'strict-numbers'],
-    behind: null,
     text: `\`node bin/tally.js <file> <column>\`
 
 ${file('bin/tally.js', code.bin)}
 ${file('test/command.test.js', code.binTest)}
+${sh('chmod +x bin/tally.js')}
 ${sh('node bin/tally.js data/sales.csv sold')}~~~expect
 mon | tea, green |    4
 total 21, mean 7, least 4, most 11
@@ -173,17 +172,41 @@ commit: A command to print the report
     title: 'Say how to use it',
     assignee: 'checker',
     after: ['command'],
-    behind: null,
+    rejected: 'Say what it needs to run, too.',
     text: `The README shows the command and what it prints, and that is checked here.
 
+on shutdown: reject the page is half written
+ask: Which column should the example sum up?
 ${file('README.md', code.readme)}
 ${sh('node bin/tally.js data/sales.csv sold')}~~~expect
 ${code.printed}~~~
 commit: Say how to use it
 @user: tally is ready: README.md shows how to use it.
+
+## If sent back
+
+${file('README.md', code.readmeMended)}
+commit: Say what it needs to run
 `,
   },
 ]
+type Chosen = 'behind' | 'rejected' | 'needsPlan'
+
+/**
+ *   quoted-cells ─┬▶ totals ──┬▶ report ─┬▶ command ──▶ how-to-use    totals and table change the same lines: conflict
+ *                 ├▶ table ───┤          │                            strict-numbers breaks what spread relies on: verify
+ *                 ├▶ spread ──┘          │
+ *                 └▶ strict-numbers ─────┘
+ *
+ * totals and table want the same lease; totals asks a question, table needs a plan, command needs a permission, and who
+ * writes how-to-use does not agree to shut down in the middle of it, and sees its merge rejected once.
+ */
+export const demoTasks: readonly DemoTask[] = tasks.map(task => ({
+  behind: null,
+  rejected: null,
+  needsPlan: false,
+  ...task,
+}))
 
 /** The file to drop: frontmatter, then the runbook. */
 export const dropText = (task: DemoTask): string =>
@@ -192,6 +215,7 @@ export const dropText = (task: DemoTask): string =>
     `title: ${task.title}`,
     `assignee: ${task.assignee}`,
     `blockedBy: [${task.after.map(key => `${key}.md`).join(', ')}]`,
+    ...(task.needsPlan ? ['needsPlan: true'] : []),
     '---',
     task.text,
   ].join('\n')

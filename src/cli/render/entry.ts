@@ -14,11 +14,17 @@ export const renderEntry = (
   const body = (text: string): string => {
     const lines = indented(text.trimEnd(), '    ').split('\n')
     if (o.full || lines.length <= someLines) return lines.join('\n')
-    return [...lines.slice(0, someLines), c.dim(`    … ${lines.length - someLines} lines more, --full shows them`)].join('\n')
+    return [
+      ...lines.slice(0, someLines),
+      c.dim(`    … ${lines.length - someLines} lines more, --full shows them`),
+    ].join('\n')
   }
   switch (entry.k) {
     case 'session':
-      return head('━', entry.keep ? 'the rules were read anew' : `a context begins, ${count(entry.system.length)} characters of rules`)
+      return head(
+        '━',
+        entry.keep ? 'the rules were read anew' : `a context begins, ${count(entry.system.length)} characters of rules`,
+      )
     case 'turn':
       return entry.step === 'start'
         ? head('▶', c.bold(`turn ${entry.turn}`))
@@ -26,8 +32,11 @@ export const renderEntry = (
     case 'items':
       return entry.items.length === 0 ? null : `${head('←', 'told')}\n${body(o.items(entry.items))}`
     case 'assistant': {
-      const used = entry.usage === null ? '' : c.dim(` (${count(entry.usage.input)} in, ${count(entry.usage.output)} out)`)
-      const calls = entry.calls.map(call => `    ${c.cyan(call.name)} ${oneLine(call.arguments ?? call.fault ?? '', o.full ? 10_000 : 160)}`)
+      const used =
+        entry.usage === null ? '' : c.dim(` (${count(entry.usage.input)} in, ${count(entry.usage.output)} out)`)
+      const calls = entry.calls.map(
+        call => `    ${c.cyan(call.name)} ${oneLine(call.arguments ?? call.fault ?? '', o.full ? 10_000 : 160)}`,
+      )
       const text = entry.text.trim() === '' ? [] : [body(entry.text)]
       return [`${head('→', `says${used}`)}`, ...text, ...calls].join('\n')
     }
