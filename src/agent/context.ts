@@ -1,17 +1,11 @@
 import type { ChatMessage, ToolCall, ToolSchema } from '../model/model.ts'
 import type { Entry } from './entry.ts'
 import { type Item, renderItems, type TaskItem } from './items.ts'
+import { tokens } from './tokens.ts'
 
 /** A tool result whose text was given up for room. One line, and how to get it again. */
 const placeholder = (name: string, text: string): string =>
   `(the result of ${name}, ${text.length} characters, was dropped to save room; call it again if you need it)`
-
-/** Tokens of a text, estimated: four Latin characters a token, one of most others. Calibrated by what endpoints report. */
-const tokens = (text: string): number => {
-  let wide = 0
-  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 0x2e80) wide++
-  return Math.ceil((text.length - wide) / 4 + wide * 0.8)
-}
 
 /** Is it a message to the person? Arguments are what a model wrote, so they are looked at with care. */
 const writesToHuman = (call: ToolCall | undefined): boolean => {

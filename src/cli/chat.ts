@@ -138,8 +138,8 @@ class Talk {
       const taken = new Set(Array.isArray(info.taken) ? info.taken : [])
       for (const each of this.#open.values()) if (each.index !== null && taken.has(each.index)) each.isRead = true
     } else if (event === 'task.started' && info.owner === this.#name) this.#task = String(entry.put?.[1] ?? '')
-    else if (event === 'teammate.state' && info.name === this.#name) {
-      this.#state = String(info.state)
+    else if (event === 'teammate.state' && info.name === this.#name && typeof info.state === 'string') {
+      this.#state = info.state
       this.#waiting = (info.waiting as Waiting | undefined) ?? null
       if (this.#state === 'idle') this.#task = null
       if (this.#state !== 'working' && this.#state !== 'idle') this.#tellStanding()

@@ -17,6 +17,8 @@ export interface Cli {
   readonly rest: readonly string[]
   /** The folder of the bundles: team.cjs and teammate.js. */
   readonly dist: string
+  /** Every command's family, for what tells of all of them. */
+  readonly families: () => Promise<((commands: Commands, cli: Cli) => Commands)[]>
   /** A person sits at stdin and stdout, who can be asked. */
   readonly interactive: boolean
 }

@@ -3,7 +3,7 @@ import { clock } from '../lib/clock.ts'
 import { asFault, exitCode, fail } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import { type Cli, type Commands, tell } from './cli.ts'
-import { processOut } from './out.ts'
+import { processOut, wantsColours } from './out.ts'
 import { oneLine, paint } from './render/text.ts'
 import { version } from './version.ts'
 
@@ -13,11 +13,7 @@ import { version } from './version.ts'
  */
 export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist: string }): Promise<void> => {
   const { argv, rest } = split(all)
-  const colours =
-    process.stdout.isTTY === true &&
-    !process.env.NO_COLOR &&
-    process.env.TERM !== 'dumb' &&
-    !argv.includes('--no-color')
+  const colours = wantsColours(process.env, process.stdout.isTTY === true, argv)
   const cli: Cli = {
     out: processOut(),
     paint: paint(colours),
@@ -26,6 +22,7 @@ export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist:
     cwd: process.cwd(),
     rest,
     dist,
+    families: () => Promise.all(Object.values(families).map(load => load())),
     interactive: process.stdin.isTTY === true && process.stdout.isTTY === true,
   }
   const verbose = argv.includes('--verbose')
@@ -66,6 +63,9 @@ const families = {
   merge: async () => (await import('./merge.ts')).merge,
   restart: async () => (await import('./restart.ts')).restart,
   logs: async () => (await import('./logs.ts')).logs,
+  replay: async () => (await import('./replay.ts')).replay,
+  prefix: async () => (await import('./prefix.ts')).prefix,
+  completion: async () => (await import('./completion.ts')).completion,
   doctor: async () => (await import('./doctor.ts')).doctor,
   demo: async () => (await import('./demo.ts')).demo,
 } satisfies Record<string, () => Promise<(commands: Commands, cli: Cli) => Commands>>

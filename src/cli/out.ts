@@ -33,6 +33,17 @@ export const processOut = (): Out => {
   }
 }
 
+/** Colours: on a terminal that has them. NO_COLOR and --no-color take them away, FORCE_COLOR gives them to a pipe too. */
+export const wantsColours = (
+  env: Readonly<Record<string, string | undefined>>,
+  isTerminal: boolean,
+  argv: readonly string[],
+): boolean => {
+  if (env.NO_COLOR || argv.includes('--no-color')) return false
+  if (env.FORCE_COLOR) return env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false'
+  return isTerminal && env.TERM !== 'dumb'
+}
+
 /** Errors that mean: the reader or the terminal is not there any more. */
 export const isGone = (error: unknown): boolean =>
   ['EPIPE', 'EIO', 'ECONNRESET', 'ERR_STREAM_DESTROYED', 'EBADF'].includes((error as NodeJS.ErrnoException).code ?? '')

@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 import { clock } from '../lib/clock.ts'
 import { findRoot } from '../store/find-root.ts'
+import { candidates } from './completion/candidates.ts'
 import { connectDaemon } from './connect-daemon.ts'
-import { processOut } from './out.ts'
+import { processOut, wantsColours } from './out.ts'
 import { renderStatus } from './render/status.ts'
-import { paint } from './render/text.ts'
+import { oneLine, paint } from './render/text.ts'
 
 // The command itself, bundled small and as CommonJS: `team status` is answered from the daemon's socket before anything else is
 // loaded. Everything else, and whatever goes wrong here, is left to main.
@@ -39,9 +40,19 @@ const tellStatus = async (argv: readonly string[]): Promise<boolean> => {
   client.close()
   if (!status.ok) return false
   const out = processOut()
-  const colours = process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== 'dumb'
+  const colours = wantsColours(process.env, process.stdout.isTTY === true, argv)
   if (plain.json) out.json(status.value)
   else out.say(renderStatus(status.value, clock.wall(), paint(colours)))
+  return true
+}
+
+/** Candidates for a shell that completes: `team __complete <kind> [--root <root>]`. Whatever is wrong, it says nothing. */
+const complete = async ([command, kind, flag, value]: readonly string[]): Promise<boolean> => {
+  if (command !== '__complete' || kind === undefined) return false
+  const root = findRoot({ root: flag === '--root' ? value : undefined, cwd: process.cwd(), env: process.env })
+  if (!root.ok) return true
+  const out = processOut()
+  for (const [word, about] of await candidates(root.value, kind)) out.say(`${word}\t${oneLine(about, 60)}`)
   return true
 }
 
@@ -52,7 +63,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
 } else {
   const argv = process.argv.slice(2)
   void tellStatus(argv).then(async told => {
-    if (told) return
+    if (told || (await complete(argv))) return
     const { main } = await import('./main.js')
     await main({ argv, dist: __dirname })
   })

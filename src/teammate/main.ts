@@ -1,11 +1,9 @@
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import { buildPrefix } from '../agent/prefix.ts'
+import { readPrefixParts } from '../agent/prefix-files.ts'
 import { Session } from '../agent/session.ts'
-import { loadSkills, skillIndex } from '../agent/skills.ts'
 import { clock, delay } from '../lib/clock.ts'
-import { errnoOf } from '../lib/files.ts'
 import { unwrap } from '../lib/result.ts'
 import { openModel, resolveModel } from '../model/index.ts'
 import { Limits, type Member } from '../protocol/config.ts'
@@ -24,14 +22,6 @@ const beatMs = 2000
 const stopMs = 2000
 
 /** A file that need not be there. */
-const readOptional = (path: string): string => {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (thrown) {
-    if (errnoOf(thrown) === 'ENOENT') return ''
-    throw thrown
-  }
-}
 
 /**
  * The entry of a teammate's thread: puts its parts together, lives, says goodbye. What goes wrong here is thrown, so that
@@ -79,21 +69,12 @@ const main = async (): Promise<void> => {
 
   const warned = new Set<string>()
   const prefix = (): string => {
-    const { skills, warnings } = loadSkills(join(root, 'team'), name)
+    const { teammates, lead } = data
+    const { parts, warnings } = readPrefixParts(root, member, { teammates, lead, mode })
     for (const text of warnings)
       if (!warned.has(text)) post({ t: 'event', event: 'config.warning', info: { name, text } })
     for (const text of warnings) warned.add(text)
-    return buildPrefix({
-      name,
-      role: member.role,
-      systemPrompt: member.systemPrompt,
-      teamRules: readOptional(join(root, 'team', 'AGENTS.md')),
-      ownRules: readOptional(join(root, 'team', name, 'AGENTS.md')),
-      teammates: data.teammates,
-      lead: data.lead,
-      mode,
-      skillIndex: skillIndex(skills),
-    })
+    return buildPrefix(parts)
   }
 
   const life = new Life({

@@ -1,0 +1,170 @@
+import { type CommandRow, globalOptions, type OptionRow, type Values } from './table.ts'
+
+const quoted = (text: string): string => `'${text.replace(/'/g, `'\\''`)}'`
+
+/** Commands that say a value's candidates, a line each. */
+const say = (values: Values, ask: (kind: string) => string): string | null =>
+  values === null || values === 'file'
+    ? null
+    : typeof values === 'string'
+      ? ask(values)
+      : `printf '%s\\n' ${values.map(quoted).join(' ')}`
+
+const groups = (rows: readonly CommandRow[]): string[] => [
+  ...new Set(rows.flatMap(({ path }) => (path.includes(' ') ? [path.split(' ')[0] ?? ''] : []))),
+]
+const firstWords = (rows: readonly CommandRow[]): string[] => [
+  ...new Set(rows.map(({ path }) => path.split(' ')[0] ?? '')),
+]
+
+/**
+ * The function that both bash and zsh use: given the word begun and the words before it, it says the candidates, a line each.
+ * Plain words come from the table; ids and names are asked of `team`.
+ */
+const words = (rows: readonly CommandRow[]): string => {
+  const ask = (kind: string) => `_team_ask ${kind} "$root"`
+  const valued = (row: CommandRow) => row.options.filter(option => option.takesValue)
+  const skips = rows.flatMap(row =>
+    valued(row).flatMap(({ flags }) => flags.map(flag => quoted(`${row.path} ${flag}`))),
+  )
+  const values = rows.flatMap(row =>
+    valued(row).flatMap(({ flags, values }) => {
+      const said = say(values, ask)
+      return said === null ? [] : [`      ${flags.map(flag => quoted(`${row.path} ${flag}`)).join('|')}) ${said} ;;`]
+    }),
+  )
+  const flagsOf = (options: readonly OptionRow[]) =>
+    options
+      .flatMap(({ flags }) => flags)
+      .map(quoted)
+      .join(' ')
+  const options = rows.map(
+    row => `      ${quoted(row.path)}) printf '%s\\n' ${flagsOf([...row.options, ...globalOptions])} ;;`,
+  )
+  const places = rows.flatMap(row =>
+    row.positionals.flatMap((each, i) => {
+      const said = say(each, ask)
+      const pattern =
+        row.isOpen && i === row.positionals.length - 1 ? `${quoted(row.path)}\\ *` : quoted(`${row.path} ${i}`)
+      return said === null ? [] : [`    ${pattern}) ${said} ;;`]
+    }),
+  )
+  const subs = groups(rows).map(group => {
+    const names = rows.flatMap(({ path }) => (path.startsWith(`${group} `) ? [path.slice(group.length + 1)] : []))
+    return `    ${quoted(`${group} 0`)}) printf '%s\\n' ${names.map(quoted).join(' ')} ;;`
+  })
+  return `_team_ask() {
+  if [ -n "$2" ]; then command team __complete "$1" --root "$2"; else command team __complete "$1"; fi 2>/dev/null | cut -f 1
+}
+_team_words() {
+  local cur="$1" at='' n=0 skip='' prev='' root='' w
+  shift
+  for w in "$@"; do
+    if [ -n "$skip" ]; then
+      if [ "$skip" = root ]; then root="$w"; fi
+      skip=''
+      continue
+    fi
+    prev="$w"
+    case "$at $w" in
+      *' --root') skip=root; continue ;;
+      ${skips.join('|')}) skip=value; continue ;;
+    esac
+    case "$w" in
+      -*) ;;
+      *)
+        case "$at" in
+          '') at="$w" ;;
+          ${groups(rows).map(quoted).join('|')}) at="$at $w" ;;
+          *) n=$((n + 1)) ;;
+        esac ;;
+    esac
+  done
+  if [ -n "$skip" ]; then
+    case "$at $prev" in
+${values.join('\n')}
+    esac
+    return 0
+  fi
+  case "$cur" in -*)
+    case "$at" in
+${options.join('\n')}
+      *) printf '%s\\n' ${flagsOf([...globalOptions, { flags: ['--version'], about: '', takesValue: false, values: null }])} ;;
+    esac
+    return 0 ;;
+  esac
+  case "$at $n" in
+    ' 0') printf '%s\\n' ${firstWords(rows).map(quoted).join(' ')} ;;
+${[...subs, ...places].join('\n')}
+  esac
+}`
+}
+
+const bash = (
+  rows: readonly CommandRow[],
+): string => `# bash completion of team; source it, or: team completion bash > ~/.local/share/bash-completion/completions/team
+${words(rows)}
+_team() {
+  local cur="\${COMP_WORDS[COMP_CWORD]}" line
+  COMPREPLY=()
+  while IFS= read -r line; do
+    case "$line" in "$cur"*) COMPREPLY+=("$line") ;; esac
+  done < <(_team_words "$cur" "\${COMP_WORDS[@]:1:COMP_CWORD-1}")
+}
+complete -o bashdefault -o default -F _team team
+`
+
+const zsh = (rows: readonly CommandRow[]): string => `#compdef team
+# zsh completion of team; put it as _team into a folder of $fpath, or source it after compinit
+${words(rows)}
+_team() {
+  local -a found
+  found=("\${(@f)$(_team_words "\${words[CURRENT]}" "\${(@)words[2,CURRENT-1]}")}")
+  found=("\${(@)found:#}")
+  if (( \${#found} )); then compadd -- "\${found[@]}"; else _files; fi
+}
+if [ "\${funcstack[1]}" = _team ]; then _team "$@"; else compdef _team team; fi
+`
+
+const fish = (rows: readonly CommandRow[]): string => {
+  const all = groups(rows)
+  const inside = (path: string): string => {
+    const [first = '', second] = path.split(' ')
+    return second === undefined
+      ? `__fish_seen_subcommand_from ${first}`
+      : `__fish_seen_subcommand_from ${first}; and __fish_seen_subcommand_from ${second}`
+  }
+  const values = (each: Values): string =>
+    each === 'file'
+      ? ' -F'
+      : each === null
+        ? ''
+        : ` -a ${quoted(typeof each === 'string' ? `(command team __complete ${each})` : each.join(' '))}`
+  const flag = (name: string): string => (name.startsWith('--') ? `-l ${name.slice(2)}` : `-s ${name.slice(1)}`)
+  const option = (condition: string, { flags, about, takesValue, values: of }: OptionRow): string =>
+    `complete -c team${condition} ${flags.map(flag).join(' ')}${takesValue ? (of === 'file' ? ' -r' : ' -x') : ''}${takesValue ? values(of) : ''} -d ${quoted(about)}`
+  const lines = [
+    '# fish completion of team: team completion fish > ~/.config/fish/completions/team.fish',
+    'complete -c team -f',
+  ]
+  for (const each of globalOptions) lines.push(option('', each))
+  for (const row of rows) {
+    const [first = '', second] = row.path.split(' ')
+    const condition =
+      second === undefined
+        ? '__fish_use_subcommand'
+        : `__fish_seen_subcommand_from ${first}; and not __fish_seen_subcommand_from ${rows
+            .flatMap(({ path }) => (path.startsWith(`${first} `) ? [path.split(' ')[1]] : []))
+            .join(' ')}`
+    lines.push(`complete -c team -n ${quoted(condition)} -a ${second ?? first} -d ${quoted(row.about)}`)
+    for (const each of row.options) lines.push(option(` -n ${quoted(inside(row.path))}`, each))
+    for (const each of row.positionals) {
+      const said = values(each)
+      if (said !== '') lines.push(`complete -c team -n ${quoted(inside(row.path))}${said}`)
+    }
+  }
+  for (const group of all) lines.push(`complete -c team -n '__fish_use_subcommand' -a ${group}`)
+  return `${lines.join('\n')}\n`
+}
+
+export const scripts = { bash, zsh, fish } as const

@@ -1,0 +1,126 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Entry } from '../agent/entry.ts'
+import { renderItems } from '../agent/items.ts'
+import { errnoOf } from '../lib/files.ts'
+import { fail, ok, type Result } from '../lib/result.ts'
+import { nearest } from '../lib/text.ts'
+import { findRoot, layout, loadConfig } from '../store/root.ts'
+import { type Cli, type Commands, type Globals, handler } from './cli.ts'
+import { ask } from './prompt.ts'
+import { renderEntry } from './render/entry.ts'
+
+/** `team replay <name>`. */
+export const replay = (commands: Commands, cli: Cli): Commands =>
+  commands.command(
+    'replay <name>',
+    "Step through a teammate's session: what it was told, said and did",
+    y =>
+      y
+        .positional('name', { type: 'string', demandOption: true, describe: 'a teammate' })
+        .option('turn', { type: 'number', describe: 'this turn alone' })
+        .option('full', { type: 'boolean', default: false, describe: 'whole results, not their first lines' })
+        .option('json', { type: 'boolean', default: false, describe: 'the entries as they stand, one a line' })
+        .example('$0 replay alice', 'Enter goes on by a step, q ends; in a pipe all of it')
+        .example('$0 replay alice --turn 3 --full', ''),
+    handler(cli, args => act(cli, args)),
+  )
+
+interface Replay extends Globals {
+  name: string
+  turn: number | undefined
+  full: boolean
+  json: boolean
+}
+
+const act = async (cli: Cli, args: Replay): Promise<Result<number>> => {
+  if (args.turn !== undefined && !(Number.isInteger(args.turn) && args.turn > 0))
+    return fail('usage', '--turn takes a whole number above 0')
+  const root = findRoot({ root: args.root, cwd: cli.cwd, env: cli.env })
+  if (!root.ok) return root
+  const files = sessionFiles(layout(root.value).sessions, args.name)
+  if (files.length === 0) return none(root.value, args.name)
+  let turn = 0
+  let said = false
+  for (const file of files) {
+    const read = entries(file)
+    if (!read.ok) return read
+    for (const entry of read.value) {
+      if (entry.k === 'turn') turn = entry.turn
+      if (cli.out.closed.aborted) return ok(0)
+      if (args.turn !== undefined && turn !== args.turn) continue
+      if (args.json) {
+        cli.out.say(JSON.stringify(entry))
+        continue
+      }
+      const text = renderEntry(entry, { now: cli.clock.wall(), paint: cli.paint, full: args.full, items: renderItems })
+      if (text === null) continue
+      if (cli.interactive && said) {
+        const answer = await ask(cli, '')
+        if (answer === null || answer.trim() === 'q') return ok(0)
+      }
+      cli.out.say(text)
+      said = true
+    }
+  }
+  if (!said && !args.json) cli.out.note(`there is no turn ${args.turn} in the session of ${args.name}`)
+  return ok(0)
+}
+
+/** A session's files, oldest first: those put aside are numbered. */
+const sessionFiles = (folder: string, name: string): string[] => {
+  let names: string[]
+  try {
+    names = readdirSync(folder)
+  } catch (thrown) {
+    if (errnoOf(thrown) === 'ENOENT') return []
+    throw thrown
+  }
+  const number = (file: string): number => {
+    const [, middle, ...more] = file.slice(name.length).split('.')
+    if (!file.startsWith(`${name}.`) || !file.endsWith('.jsonl')) return Number.NaN
+    return middle === 'jsonl'
+      ? Number.POSITIVE_INFINITY
+      : more.length === 1 && /^\d+$/.test(middle ?? '')
+        ? Number(middle)
+        : Number.NaN
+  }
+  return names
+    .filter(file => !Number.isNaN(number(file)))
+    .sort((a, b) => number(a) - number(b))
+    .map(file => join(folder, file))
+}
+
+/** A last line that is still being written is left out; any other that cannot be read is a fault that names it. */
+const entries = (file: string): Result<Entry[]> => {
+  const bytes = readFileSync(file)
+  const found: Entry[] = []
+  let start = 0
+  for (let line = 1, end = bytes.indexOf(10); end >= 0; line++, start = end + 1, end = bytes.indexOf(10, start)) {
+    const text = bytes.subarray(start, end).toString('utf8')
+    let value: unknown
+    try {
+      value = JSON.parse(text)
+    } catch (cause) {
+      return fail('invalid', `${file}:${line} cannot be read`, 'mend the line, or move the file away', cause)
+    }
+    const entry = Entry.safeParse(value)
+    if (!entry.success)
+      return fail('invalid', `${file}:${line} is no entry of a session`, 'was it written by a newer version?')
+    found.push(entry.data)
+  }
+  return ok(found)
+}
+
+const none = (root: string, name: string): Result<number> => {
+  const loaded = loadConfig(root)
+  if (!loaded.ok) return loaded
+  const names = loaded.value.members.map(member => member.name)
+  if (names.includes(name)) return fail('invalid', `${name} has no session yet`, 'it begins with the first team up')
+  const near = nearest(name, names)
+  return fail(
+    'unknown',
+    `there is no teammate ${name}`,
+    near ? `did you mean ${near}?` : `there are ${names.join(', ')}`,
+  )
+}

@@ -1,0 +1,80 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { cleanEnv, command, team, teamOk, teamRoot, tempFolder } from '../support/cli.ts'
+import { scriptedTeam } from '../support/scripted-team.ts'
+
+/** A folder with `team` in it, as an installation has on PATH. */
+const installed = (): string => {
+  const folder = tempFolder()
+  const file = join(folder, 'team')
+  writeFileSync(file, `#!/bin/sh\nexec '${process.execPath}' '${command}' "$@"\n`)
+  chmodSync(file, 0o755)
+  return folder
+}
+const has = (shell: string): boolean => spawnSync(shell, ['-c', 'exit 0']).status === 0
+
+/** What bash offers for a line, the last word begun. */
+const inBash = async (words: readonly string[], cwd: string): Promise<string[]> => {
+  const script = await teamOk(['completion', 'bash'])
+  const ran = spawnSync(
+    'bash',
+    [
+      '--norc',
+      '-c',
+      `eval "$SCRIPT"; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _team; printf '%s\\n' "\${COMPREPLY[@]}"`,
+      'bash',
+      'team',
+      ...words,
+    ],
+    { cwd, encoding: 'utf8', env: { ...cleanEnv(), SCRIPT: script, PATH: `${installed()}:${process.env.PATH}` } },
+  )
+  expect(ran.stderr).toBe('')
+  return ran.stdout.split('\n').filter(Boolean)
+}
+
+describe.skipIf(!has('bash'))('bash', () => {
+  test('commands, subcommands, options and the words an option takes', async () => {
+    const root = teamRoot()
+    expect(await inBash(['re'], root)).toEqual(['reject', 'replay', 'requests', 'restart'])
+    expect(await inBash(['task', ''], root)).toEqual(['add', 'cancel', 'graph', 'list', 'retry', 'show'])
+    expect(await inBash(['send', '--u'], root)).toEqual(['--urgent'])
+    expect(await inBash(['send', '--type', 'r'], root)).toEqual(['reply'])
+    expect(await inBash(['completion', ''], root)).toEqual(['bash', 'zsh', 'fish'])
+  })
+
+  test('ids and names come from the files where no daemon runs, and from the daemon where one does', async () => {
+    const crew = await scriptedTeam({ alice: () => 'Read.', bob: () => 'Read.' })
+    await teamOk(['task', 'add', 'One', '--after', '2', '--root', crew.root])
+    expect(await inBash(['chat', ''], crew.root)).toEqual(['alice', 'bob'])
+    expect(await inBash(['task', 'show', ''], crew.root)).toEqual(['1'])
+    await crew.up()
+    await teamOk(['send', 'alice', 'hello', '--root', crew.root])
+    expect(await inBash(['send', 'b'], crew.root)).toEqual(['bob'])
+    expect(await inBash(['task', 'cancel', '1', ''], crew.root)).toEqual(['1'])
+    expect(await inBash(['--root', crew.root, 'task', 'add', '--after', ''], '/')).toEqual(['1'])
+  })
+
+  test('where there is no team root nothing is offered, and nothing is said', async () => {
+    expect(await inBash(['chat', ''], '/')).toEqual([])
+  })
+})
+
+describe.each(['zsh', 'fish'])('%s', shell => {
+  test.skipIf(!has(shell))('reads its script without a word', async () => {
+    const script = await teamOk(['completion', shell])
+    const load = shell === 'zsh' ? 'autoload -U compinit; compinit -u -D; eval "$SCRIPT"' : 'eval "$SCRIPT"'
+    const env = { ...cleanEnv(), HOME: tempFolder(), SCRIPT: script, PATH: `${installed()}:${process.env.PATH}` }
+    expect(spawnSync(shell, ['-c', load], { encoding: 'utf8', env })).toMatchObject({ status: 0, stderr: '' })
+  })
+
+  test('names every command', async () => {
+    const script = await teamOk(['completion', shell])
+    for (const word of ['chat', 'replay', 'prefix', 'requests', 'completion']) expect(script).toContain(word)
+  })
+})
+
+test('a shell that there is no script for is refused: 2', async () => {
+  expect((await team(['completion', 'tcsh'])).code).toBe(2)
+})

@@ -1,0 +1,53 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { team, teamOk, teamRoot } from '../support/cli.ts'
+import { ask, quiet, scriptedTeam } from '../support/scripted-team.ts'
+
+test('replay shows what a teammate was told, said and did, turn by turn', async () => {
+  const crew = await scriptedTeam({
+    alice: (_request, n) => (n === 0 ? { calls: [{ name: 'ls', args: {} }] } : `Words ${n}.`),
+  })
+  await crew.up()
+  await ask(crew.root, 'message.send', { to: 'alice', content: 'look around' })
+  await quiet(crew.root, 'alice')
+  await ask(crew.root, 'message.send', { to: 'alice', content: 'and again' })
+  await quiet(crew.root, 'alice')
+  const all = await teamOk(['replay', 'alice', '--root', crew.root])
+  expect(all).toMatch(/turn 1[\s\S]*look around[\s\S]*ls \{\}[\s\S]*✓ ls[\s\S]*Words 1\.[\s\S]*turn 2[\s\S]*and again/)
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: no colour in a pipe
+  expect(all).not.toMatch(/\u001b/)
+  const one = await teamOk(['replay', 'alice', '--turn', '2', '--root', crew.root])
+  expect(one).toContain('and again')
+  expect(one).not.toContain('look around')
+  const lines = (await teamOk(['replay', 'alice', '--json', '--root', crew.root])).trim().split('\n')
+  expect(lines.map(line => JSON.parse(line).k)).toContain('tool.result')
+  expect((await team(['replay', 'alise', '--root', crew.root])).code).toBe(4)
+})
+
+test('prefix weighs every part, and ends with 1 above the bound; the default one is within 1,500 tokens', async () => {
+  const root = teamRoot({ teammates: [{ name: 'alice' }, { name: 'bob' }] })
+  expect((await team(['prefix', '--max', '1500', '--root', root])).code).toBe(0)
+  const small = JSON.parse(await teamOk(['prefix', 'alice', '--json', '--root', root]))
+  mkdirSync(join(root, 'team', 'alice'), { recursive: true })
+  writeFileSync(join(root, 'team', 'alice', 'AGENTS.md'), 'Be brief. '.repeat(1000))
+  const [alice] = JSON.parse(await teamOk(['prefix', 'alice', '--json', '--root', root]))
+  expect(alice.bytes - small[0].bytes).toBe('Be brief. '.length * 1000 - 1 + '## Rules for you\n'.length)
+  expect(alice.parts.map((each: { part: string }) => each.part)).toEqual(['ground rules', 'own rules', 'team', 'tools'])
+  const heavy = await team(['prefix', '--max', '1500', '--root', root])
+  expect(heavy).toMatchObject({ code: 1, stderr: expect.stringMatching(/alice has \d+ tokens, more than 1500/) })
+  expect(heavy.stderr).not.toContain('bob has')
+  expect((await team(['prefix', 'carol', '--root', root])).code).toBe(4)
+  expect((await team(['prefix', '--max', 'x', '--root', root])).code).toBe(2)
+})
+
+test('NO_COLOR takes colours away, FORCE_COLOR gives them to a pipe', async () => {
+  const root = teamRoot()
+  const coloured = async (env: Record<string, string>, ...more: string[]) =>
+    (await team(['prefix', '--root', root, ...more], { env })).stdout.includes('\u001b')
+  expect(await coloured({})).toBe(false)
+  expect(await coloured({ FORCE_COLOR: '1' })).toBe(true)
+  expect(await coloured({ FORCE_COLOR: '0' })).toBe(false)
+  expect(await coloured({ FORCE_COLOR: '1', NO_COLOR: '1' })).toBe(false)
+  expect(await coloured({ FORCE_COLOR: '1' }, '--no-color')).toBe(false)
+})
