@@ -17,6 +17,7 @@ import {
   asker,
   call,
   gitTeamOf,
+  heard,
   holderOf,
   isAlive,
   journalOf,
@@ -174,6 +175,39 @@ test('C13 what one thread does wrong harms no other: it alone is restarted, and 
   expect((await holderOf(root)).pid).toBe(child.pid)
   expect(new Set(deaths().map(entry => entry.info?.name))).toEqual(new Set(['alice']))
   expect((await statusOf(root)).tasks[0]?.attempts).toBe(1)
+  await teamOk(['down', '--root', root])
+  expect(await ended(child)).toBe(0)
+})
+
+test('a lease goes with the thread that held it: who waited has it, and who comes back is told', async () => {
+  const lease = call('request', {
+    action: 'open',
+    type: 'resource_request',
+    data: { kind: 'name', what: ['staging'] },
+  })
+  const server = await model(request => {
+    const at = sinceTask(request)
+    if (!at) return 'fine'
+    if (at.results.length === 0) return lease
+    const isAlice = asker(request, names) === 'alice'
+    if (isAlice && !heard(request).includes('You do not hold req_1 any more')) return silence()
+    return at.results.at(-1)?.name === 'task' ? 'done' : call('task', { action: 'complete', summary: 'done' })
+  })
+  const { root } = gitTeamOf(server)
+  const child = spawn(process.execPath, [misbehaving(), 'up', '--root', root], { env: cleanEnv() })
+  await says(child, /ready, pid/)
+  await teamOk(['task', 'add', 'For alice', '--assignee', 'alice', '--root', root])
+  await until(async () => (await statusOf(root)).leases.held.length === 1)
+  await teamOk(['task', 'add', 'For bob', '--assignee', 'bob', '--root', root])
+  await until(async () => (await mate(root, 'bob'))?.waiting?.whom === 'alice')
+  writeFileSync(join(root, 'act.new'), 'exit')
+  renameSync(join(root, 'act.new'), join(root, 'act'))
+  await until(async () => (await statusOf(root)).tasks.every(task => task.status === 'completed'), 40_000)
+  const ends = journalOf(root).filter(({ event }) => event === 'effect.done')
+  expect(ends[0]?.info).toMatchObject({
+    request: 'req_1',
+    detail: expect.stringContaining('the thread of alice ended'),
+  })
   await teamOk(['down', '--root', root])
   expect(await ended(child)).toBe(0)
 })

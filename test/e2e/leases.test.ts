@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Reply } from '../../src/model/scripted.ts'
 import type { RequestOf } from '../../src/protocol/request.ts'
-import { teamOk, until } from '../support/cli.ts'
+import { team, teamOk, until } from '../support/cli.ts'
 import { ask, heard, inboxOf, killed, lastSaid, type Script, scriptedTeam, status } from '../support/scripted-team.ts'
 
 const call = (name: string, args: Readonly<Record<string, unknown>>): Reply => ({ calls: [{ name, args }] })
@@ -185,4 +185,24 @@ test('a teammate that was shut down holds nothing and waits for nothing', async 
   expect(mail.some(text => text.includes(`port ${port} is yours until`))).toBe(true)
   await teamOk(['down', 'alice', '--root', team.root])
   expect((await status(team.root)).leases.held.map(({ holder }) => holder)).toEqual(['bob'])
+})
+
+test('up --once goes on while somebody waits for a lease that will end, and ends when all is done', async () => {
+  const scripted = await scriptedTeam(
+    {
+      alice: (_asked, n) => (n === 0 ? lease('name', ['gpu'], 3) : 'Kept until its time is over.'),
+      bob: async (_asked, n) => {
+        // By her second request alice has it.
+        if (n === 0) await until(() => scripted.requests('alice').length > 1)
+        return n === 0 ? lease('name', ['gpu']) : n === 1 ? complete : 'Done.'
+      },
+    },
+    { mode: 'dir' },
+  )
+  const { root } = scripted
+  await teamOk(['send', 'alice', 'take the gpu', '--root', root])
+  await teamOk(['task', 'add', 'Use it', '--assignee', 'bob', '--root', root])
+  const ran = await team(['up', '--once', '--root', root])
+  expect([ran.code, ran.stdout]).toEqual([0, expect.stringContaining('everything is done')])
+  expect(heard(scripted.requests('bob')[1])).toMatch(/approved by supervisor: name gpu is yours .*fence 2/)
 })
