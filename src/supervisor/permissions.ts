@@ -42,12 +42,12 @@ export const askPermission = (
   })
   if (!parsed.success) return fail('invalid', parsed.error.issues.map(issue => issue.message).join('; '))
   const { data } = parsed
-  const cut = unfinished(core, actor, task, command)
+  const before = core.requests.all().findLast(request => isFor(request, actor, task, command))
   const body = [
     command,
     '',
     `Why it is asked: ${found.reason}.`,
-    ...(cut ? [`It was permitted before (${cut.id}), and cut off: whether it ran is not known.`] : []),
+    ...(before ? [earlier(before)] : []),
     data.rule === null
       ? 'No rule for it would be narrow: it can be allowed once.'
       : `Approved it runs once; with --always, \`${data.rule}\` is allowed from now on, to ${actor} alone.`,
@@ -172,8 +172,15 @@ const isFor = (request: Request, actor: string, task: string | null, command: st
 const isUnused = (request: Request): request is RequestOf<'permission_request'> =>
   request.type === 'permission_request' && request.status === 'approved' && request.effect === null
 
-const unfinished = (core: Core, actor: string, task: string | null, command: string): Request | undefined =>
-  core.requests.all().findLast(request => isFor(request, actor, task, command) && request.effect?.outcome === 'unknown')
+/** What came of the same wish before, for who decides again. */
+const earlier = ({ id, status, outcome, reason, effect }: Request): string => {
+  if (status === 'rejected') return `It was rejected before (${id}): ${reason ?? 'no reason given'}.`
+  if (outcome !== 'decided')
+    return `It was asked for before (${id}), which ${outcome === 'expired' ? 'expired' : 'was withdrawn'}.`
+  return effect?.outcome === 'unknown'
+    ? `It was permitted before (${id}), and cut off: whether it ran is not known.`
+    : `It was permitted before (${id}): ${effect?.detail ?? 'not used yet'}.`
+}
 
 const shorten = (command: string): string => {
   const line = command.replace(/\s+/g, ' ').trim()

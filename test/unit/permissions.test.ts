@@ -93,6 +93,20 @@ test('an approved command runs once, for its asker, its task and its words', asy
   expect((await fault('alice', 'permission.done', { request: id, exit: 0, detail: 'exit 0' })).code).toBe('refused')
 })
 
+test('who decides again is told what came of the same wish before', async () => {
+  const { call, open } = team()
+  const first = await open('alice', 'make x')
+  expect(first.body).not.toMatch(/before/)
+  await call('human', 'request.decide', { id: first.id, decision: 'reject', reason: 'too early' })
+  const second = await open('alice', 'make x')
+  expect(second.body).toContain(`It was rejected before (${first.id}): too early.`)
+  await call('alice', 'request.withdraw', { id: second.id })
+  const third = await open('alice', 'make x')
+  expect(third.body).toContain(`It was asked for before (${second.id}), which was withdrawn.`)
+  await call('human', 'request.decide', { id: third.id, decision: 'approve' })
+  expect((await open('alice', 'make x')).body).toContain(`It was permitted before (${third.id}): not used yet.`)
+})
+
 test('two askers at the same instant are answered one permission', async () => {
   const { call, open, use } = team()
   const { id } = await open('alice', 'make x')
