@@ -12,6 +12,7 @@ import type { Notices } from './notices.ts'
 import { settleUses } from './permissions.ts'
 import { releaseInHand, withdrawShutdowns } from './shutdown.ts'
 import { type Reply, type ThreadStatus, Threads } from './threads.ts'
+import { withdrawOf } from './withdraw.ts'
 
 export interface CrewOptions {
   readonly core: Core
@@ -106,6 +107,7 @@ export class Crew {
     this.dispatch.gone(name)
     withdrawShutdowns(core, name)
     core.leases.ended(name, why)
+    withdrawOf(core, name)
     await this.#sweep(name)
     await releaseInHand(core, name, why)
     if (!isGoing() && this.threads.status(name)?.state === 'stopped') setStanding(core, name, 'stopped', why)

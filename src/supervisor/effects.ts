@@ -1,4 +1,4 @@
-import type { Request, RequestOf } from '../protocol/request.ts'
+import { isWaiting, type Request, type RequestOf } from '../protocol/request.ts'
 import type { RequestType } from '../protocol/request-types.ts'
 import type { Core } from './core.ts'
 
@@ -12,6 +12,23 @@ export type Effects = { readonly [T in RequestType]?: (request: RequestOf<T>) =>
 export const follow = (effects: Effects, request: Request): void => {
   const effect = effects[request.type] as ((request: Request) => void) | undefined
   effect?.(request)
+}
+
+/** Nobody is asked about plans: so `approvals` says. The asker is told first what it opened, then that it was approved. */
+export const approveByRule = (
+  { requests }: Core,
+  request: RequestOf<'plan_request'>,
+  onFailure: (error: unknown) => void,
+): void => {
+  if (!isWaiting(request) || request.to !== 'supervisor') return
+  setImmediate(() => {
+    try {
+      // Refused where it was withdrawn meanwhile.
+      requests.decide(request.id, 'supervisor', 'approve', 'approvals.plan_request is auto')
+    } catch (error) {
+      onFailure(error)
+    }
+  })
 }
 
 /** An approved plan for the team becomes its tasks, all at once; the request's id keeps that from happening twice. */

@@ -16,7 +16,7 @@ import { bringBase } from './base.ts'
 import { type Core, isLive, makeCore } from './core.ts'
 import { Crew } from './crew.ts'
 import type { Daemon, DaemonOptions } from './daemon-options.ts'
-import { createPlanned, type Effects, follow } from './effects.ts'
+import { approveByRule, createPlanned, type Effects, follow } from './effects.ts'
 import { Folders } from './folders.ts'
 import { type Handlers, makeHandlers } from './handlers.ts'
 import { hiddenPaths } from './hidden.ts'
@@ -30,6 +30,7 @@ import { Quiet } from './quiet.ts'
 import { type DownOptions, releaseOrphans, Shutdown, settleShutdown } from './shutdown.ts'
 import { makeStatus } from './status.ts'
 import { takeTaskMessage, takeTaskMessages } from './task-messages.ts'
+import { Waits } from './waits.ts'
 import { withdrawStale } from './withdraw.ts'
 
 /** What a running daemon is made of, in the order in which it is started; ended in reverse. */
@@ -52,6 +53,7 @@ export class Run implements Daemon {
   readonly #table: Handlers
   readonly #quiet: Quiet
   readonly #effects: Effects
+  readonly #waits: Waits
   readonly #shellFor: (view: View) => Shell
   readonly #ending = new AbortController()
   #finish: (end: { exit: number; reason: string }) => void = () => undefined
@@ -122,10 +124,14 @@ export class Run implements Daemon {
       afterStop: name => this.#crew.afterStop(name, 'it was shut down'),
       onFailure: error => this.fatal(error),
     })
+    this.#waits = new Waits({ core, notices: this.#notices, onFailure: error => this.fatal(error) })
     this.#effects = {
       shutdown_request: request => this.#shutdown.advance(request),
       merge_request: request => this.#advance(request.data.task),
-      plan_request: request => createPlanned(core, request),
+      plan_request: request => {
+        approveByRule(core, request, error => this.fatal(error))
+        createPlanned(core, request)
+      },
     }
     this.#table = makeHandlers(
       core,
@@ -284,6 +290,7 @@ export class Run implements Daemon {
     if (this.#ended) return
     this.#ended = true
     clearTimeout(this.#expiry)
+    this.#waits.close()
     this.#core.leases.close()
     this.#quiet.close()
     this.#ending.abort(new Error(end.reason))

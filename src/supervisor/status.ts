@@ -5,6 +5,7 @@ import type { Core } from './core.ts'
 import { unfit } from './schedule.ts'
 import { shown } from './shown.ts'
 import type { ThreadStatus } from './threads.ts'
+import { orphans } from './waits.ts'
 
 /** A screen's worth of everything. `live` is null when no daemon runs: then teammates are shown as stopped. */
 export const makeStatus = async (
@@ -23,7 +24,12 @@ export const makeStatus = async (
   for (const [, { value, rev }] of store.tasks.list()) {
     const task = shown(value, rev, tasks.graph)
     const bar = task.shown === 'ready' ? core.leases.bar(value, null) : null
-    list.push(bar === null ? task : { ...task, why: [task.why, `waits for ${bar}`].filter(Boolean).join('; ') })
+    const asked = requests.waitingAbout(value.id).at(-1)
+    const waits = [
+      ...(bar === null ? [] : [`waits for ${bar}`]),
+      ...(asked ? [`${asked.id} waits for ${asked.status === 'needs_info' ? asked.from : asked.to}`] : []),
+    ]
+    list.push(waits.length === 0 ? task : { ...task, why: [task.why, ...waits].filter(Boolean).join('; ') })
   }
   const [trunk, ahead, base] = hub ? await Promise.all([hub.trunk(), hub.ahead(), hub.baseHead()]) : [null, null, null]
   const leases = core.leases.shown()
@@ -81,7 +87,7 @@ const derivedProblems = (
   probe: Probe | null,
   live: ((name: string) => ThreadStatus | undefined) | null,
 ): string[] => {
-  const problems: string[] = []
+  const problems: string[] = live ? orphans(core) : []
   for (const task of list) {
     if (task.status === 'failed')
       problems.push(

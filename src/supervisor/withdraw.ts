@@ -1,4 +1,4 @@
-import type { Request } from '../protocol/request.ts'
+import { isParking, type Request } from '../protocol/request.ts'
 import { isEnded } from '../protocol/task.ts'
 import type { Requests } from './requests.ts'
 import type { Tasks } from './tasks.ts'
@@ -31,8 +31,9 @@ const stale = ({ tasks }: Ledger, request: Request): string | null => {
   return isEnded(task) ? `task ${task.id} was ${task.status}${task.error === null ? '' : `: ${task.error}`}` : null
 }
 
-/** Ends what a teammate that does not run any more still asks for. */
+/** Ends what a teammate that does not run any more waited for. */
 export const withdrawOf = ({ requests }: Pick<Ledger, 'requests'>, name: string): void => {
   for (const request of requests.waiting())
-    if (request.from === name) requests.end(request.id, 'withdrawn', 'supervisor', `${name} has ended`)
+    if (request.from === name && isParking(request))
+      requests.end(request.id, 'withdrawn', 'supervisor', `${name} has ended`)
 }
