@@ -271,7 +271,8 @@ test('A17 mail that comes during a long tool call stands in the next request, af
 const removeWhileItFills = (folder: string): void => {
   for (let tries = 0; ; tries++)
     try {
-      return rmSync(folder, { recursive: true })
+      rmSync(folder, { recursive: true })
+      return
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY' || tries > 100) throw error
     }
