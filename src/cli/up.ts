@@ -4,6 +4,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import type { Hello } from '../protocol/rpc.ts'
 import { probeSandbox } from '../sandbox/probe.ts'
 import type { Probe } from '../sandbox/shell.ts'
+import { checkPlaces } from '../store/places.ts'
 import { findRoot, type LoadedConfig, loadConfig } from '../store/root.ts'
 import { type Daemon, startDaemon } from '../supervisor/daemon.ts'
 import { type Cli, type Commands, type Globals, handler, tell } from './cli.ts'
@@ -78,6 +79,8 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<nu
   }
   const loaded = loadConfig(root)
   if (!loaded.ok) return loaded
+  const places = checkPlaces(root)
+  if (!places.ok) return places
   if (args.detach && !args.detached) return detach(cli, root, args)
   for (const warning of loaded.value.warnings) cli.out.note(`warning: ${warning}`)
   const probe = await probeSandbox()

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { resolveModel } from '../../model/index.ts'
 import type { Probe } from '../../sandbox/shell.ts'
 import { openReadOnly } from '../../store/index.ts'
+import { checkPlaces } from '../../store/places.ts'
 import { type LoadedConfig, layout, loadConfig } from '../../store/root.ts'
 import { clientSocket } from '../../store/rpc/socket-path.ts'
 import type { Cli } from '../cli.ts'
@@ -15,6 +16,12 @@ const good = (what: string, detail: string): Check => ({ what, state: 'ok', deta
 /** What is to be said of one team root. Changes nothing. */
 export const rootChecks = async (cli: Cli, root: string, probe: Probe): Promise<Check[]> => {
   const checks: Check[] = [writable(root)]
+  const places = checkPlaces(root)
+  if (!places.ok) {
+    // What lies in them cannot be looked at before that is mended.
+    checks.push({ what: 'folders', state: 'fail', detail: places.fault.message, remedy: places.fault.hint ?? null })
+    return checks
+  }
   const loaded = loadConfig(root)
   if (!loaded.ok) {
     checks.push({ what: 'config.json', state: 'fail', detail: loaded.fault.message, remedy: loaded.fault.hint ?? null })
@@ -142,6 +149,8 @@ const left = (cli: Cli, root: string, { members }: LoadedConfig): Check[] => {
     })
   for (const member of members) {
     const lock = join(paths.home(member.name), 'repo', '.git', 'index.lock')
+    // A file in the place of the home is told of by team status.
+    if (!existsSync(lock)) continue
     const stat = statSync(lock, { throwIfNoEntry: false })
     if (!stat) continue
     checks.push({
