@@ -1,3 +1,4 @@
+import { timerMs } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import {
@@ -264,7 +265,9 @@ export const makeHandlers = (
         const allowed = leads(actor, 'ask a teammate to shut down')
         if (!allowed.ok) return allowed
       }
-      const graceMs = typeof data.graceMs === 'number' ? data.graceMs : core.config.limits.graceSeconds * 1000
+      const given = typeof data.graceMs === 'number' ? data.graceMs : core.config.limits.graceSeconds * 1000
+      if (!(given >= 0)) return fail('invalid', `graceMs is ${given}`, 'give milliseconds, 0 or more')
+      const graceMs = timerMs(given)
       const opened = requests.open({
         type: 'shutdown_request',
         from: actor,
