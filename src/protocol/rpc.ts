@@ -49,7 +49,10 @@ export const rpcMethods = {
   }),
   /** A teammate for its own inbox (the mail stands in its session journal), the human for `user`. */
   'inbox.ack': z.strictObject({ name: z.string(), upTo: z.number().int().min(0), turn: z.number().int().optional() }),
+  /** The last of the lines that were no messages; consumes nothing. */
   'inbox.dead': z.strictObject({ limit: z.number().int().min(1).max(1000).optional() }),
+  /** The human has seen those up to this index: they stay, and are not counted any more. */
+  'inbox.deadSeen': z.strictObject({ upTo: z.number().int().min(0) }),
 
   'request.list': z.strictObject({ all: z.boolean().optional() }),
   'request.get': z.strictObject({ id: z.string() }),
@@ -155,6 +158,7 @@ export interface Status {
   readonly requests: readonly Request[]
   /** Anything wrong, in words, most urgent first. */
   readonly problems: readonly string[]
+  /** Lines that were no messages, and that the human has not marked as seen. */
   readonly deadLetters: number
 }
 
@@ -194,7 +198,8 @@ export interface RpcResults {
   'message.send': { sent: { to: string; id: string; how: 'delivered' | 'queued'; note?: string }[] }
   'inbox.read': { items: InboxItem[]; cursor: number; last: number }
   'inbox.ack': { cursor: number }
-  'inbox.dead': { letters: DeadLetter[] }
+  'inbox.dead': { letters: (DeadLetter & { readonly seen: boolean })[]; cursor: number; last: number }
+  'inbox.deadSeen': { cursor: number }
   'request.list': { requests: Request[] }
   'request.get': { request: Request }
   'request.open': { request: Request }

@@ -12,6 +12,9 @@ type How = DownReport['stopped'][number]['how']
 /** What `team down` asks for: everybody, or only `names`. */
 export type DownOptions = RpcParsed<'down'>
 
+/** Who stops the team, and why, where it was not a person. */
+export type Stopping = DownOptions & { readonly by: 'human' | 'supervisor'; readonly why?: string }
+
 /** After its deadline a thread gets so long to flush before it is ended. */
 const forceGraceMs = 2000
 
@@ -54,7 +57,7 @@ export class Shutdown {
    * Asks everyone. All ended (by approval, or by force at the deadline): their names and how. One rejected: the reasons; those
    * who had ended for it are started again, since the daemon goes on.
    */
-  async all(o: DownOptions & { by: string }): Promise<Result<DownReport>> {
+  async all(o: Stopping): Promise<Result<DownReport>> {
     const stopped: DownReport['stopped'][number][] = []
     const rejected: DownReport['rejected'][number][] = []
     const one = async (name: string): Promise<void> => {
@@ -75,7 +78,7 @@ export class Shutdown {
         from: o.by,
         to: name,
         title: `shut down, ${name}`,
-        body: `${o.names ? 'You are' : 'The team is'} being stopped. Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.`,
+        body: `${o.names ? 'You are' : 'The team is'} being stopped${o.why === undefined ? '' : ` (${o.why})`}. Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.`,
         data: { teammate: name, graceMs: o.timeoutMs },
         deadlineMs: o.timeoutMs,
       })

@@ -1,6 +1,7 @@
 import type { Hello, Status, TaskShown } from '../protocol/rpc.ts'
 import type { Probe } from '../sandbox/shell.ts'
 import type { Core } from './core.ts'
+import { humanInbox } from './mail.ts'
 import { unfit } from './schedule.ts'
 import { shown } from './shown.ts'
 import type { ThreadStatus } from './threads.ts'
@@ -55,7 +56,7 @@ export const makeStatus = async (
     archived: o.archived,
     requests: requests.waiting(),
     problems: [...o.problems, ...derivedProblems(core, list, o.probe, o.live)],
-    deadLetters: store.deadLetters.last,
+    deadLetters: unseenLetters(core),
   }
 }
 
@@ -89,9 +90,10 @@ const derivedProblems = (
       else if (status && status.restarts > 0)
         problems.push(`${member.name} died ${status.restarts} times: ${firstLine(status.reason)}`)
     }
-  if (core.store.deadLetters.last > 0)
+  const letters = unseenLetters(core)
+  if (letters > 0)
     problems.push(
-      `${core.store.deadLetters.last} ${core.store.deadLetters.last === 1 ? 'line of an inbox was no message' : 'lines of inboxes were no messages'}: team inbox --dead tells why`,
+      `${letters} ${letters === 1 ? 'line of an inbox was no message' : 'lines of inboxes were no messages'}: team inbox --dead tells why, with --ack it is off this list`,
     )
   if (probe && probe.kind === 'none')
     problems.push(
@@ -103,6 +105,9 @@ const derivedProblems = (
     problems.push('sandbox is off: authority is not defended on this machine, same user, same files')
   return problems
 }
+
+/** How many lines were no messages, of those that the human has not marked as seen. */
+const unseenLetters = ({ store }: Core): number => store.deadLetters.last - store.deadLetters.cursor(humanInbox)
 
 /** Why nobody on the team may ever be given this task, or null when somebody may. */
 const nobodyFits = (core: Core, task: TaskShown): string | null => {

@@ -43,7 +43,7 @@ export const rootChecks = async (cli: Cli, root: string, probe: Probe): Promise<
   checks.push(
     ...models(cli, loaded.value),
     await daemon(root),
-    await journal(cli, root),
+    ...(await journal(cli, root)),
     ...left(cli, root, loaded.value),
   )
   return checks
@@ -107,20 +107,28 @@ const daemon = async (root: string): Promise<Check> => {
     : { what: 'daemon', state: 'fail', detail: running.fault.message, remedy: running.fault.hint ?? null }
 }
 
-const journal = async (cli: Cli, root: string): Promise<Check> => {
-  if (!existsSync(layout(root).journal)) return good('journal', 'none yet')
+/** Whether it can be read, and the dead letters in it that nobody has looked at. */
+const journal = async (cli: Cli, root: string): Promise<Check[]> => {
+  const paths = layout(root)
+  if (!existsSync(paths.journal)) return [good('journal', 'none yet')]
   const opened = await openReadOnly(root, cli.clock)
-  return opened.ok
-    ? good(
-        'journal',
-        `readable, ${opened.value.store.tasks.size} tasks${opened.value.asOf === null ? '' : `, last change ${opened.value.asOf}`}`,
-      )
-    : { what: 'journal', state: 'fail', detail: opened.fault.message, remedy: opened.fault.hint ?? null }
+  if (!opened.ok)
+    return [{ what: 'journal', state: 'fail', detail: opened.fault.message, remedy: opened.fault.hint ?? null }]
+  const { store, asOf } = opened.value
+  const checks = [good('journal', `readable, ${store.tasks.size} tasks${asOf === null ? '' : `, last change ${asOf}`}`)]
+  if (store.deadLetters.last > store.deadLetters.cursor('user'))
+    checks.push({
+      what: 'dead letters',
+      state: 'warn',
+      detail: paths.deadLetters,
+      remedy: 'team inbox --dead shows them with their reasons; with --ack they are marked as seen.',
+    })
+  return checks
 }
 
 const names = (dir: string): string[] => (existsSync(dir) ? readdirSync(dir) : [])
 
-/** Files that wait for a person: refused drops and edits, dead letters, old locks of git. */
+/** Files that wait for a person: refused drops and edits, old locks of git. */
 const left = (cli: Cli, root: string, { members }: LoadedConfig): Check[] => {
   const paths = layout(root)
   const checks: Check[] = []
@@ -139,13 +147,6 @@ const left = (cli: Cli, root: string, { members }: LoadedConfig): Check[] => {
       state: 'warn',
       detail: edits.map(name => join('.tasks', name)).join(', '),
       remedy: 'They were put back; remove these copies when you need them no more.',
-    })
-  if (existsSync(paths.deadLetters))
-    checks.push({
-      what: 'dead letters',
-      state: 'warn',
-      detail: paths.deadLetters,
-      remedy: 'team inbox --dead shows them with their reasons.',
     })
   for (const member of members) {
     const lock = join(paths.home(member.name), 'repo', '.git', 'index.lock')
