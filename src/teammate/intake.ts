@@ -20,7 +20,8 @@ const longestMessage = 16_000
 /** How many unread entries are looked at to find what is urgent among them. */
 export const lookAhead = 1000
 
-const comesFirst = ({ stored: { message } }: InboxItem): boolean =>
+/** Urgent mail, decisions and requests: before the rest, and a reason to end a wait for the model. */
+export const comesFirst = ({ stored: { message } }: InboxItem): boolean =>
   message.urgent === true || message.type === 'decision' || message.type === 'request'
 
 /** How much of a message counts towards the room of a batch, and the room, in characters. */
