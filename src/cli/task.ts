@@ -1,5 +1,6 @@
 import { fail, ok, type Result } from '../lib/result.ts'
-import { type TaskDrop, type TaskStatus, taskStatuses } from '../protocol/task.ts'
+import type { TaskDrop, TaskStatus } from '../protocol/task.ts'
+import { taskStatuses } from '../protocol/task-status.ts'
 import { type Cli, type Commands, forEach, type Globals, handler } from './cli.ts'
 import { readText } from './input.ts'
 import { renderGraph } from './render/graph.ts'

@@ -6,7 +6,7 @@ import { type Clock, maxDelay, clock as realClock, timerMs } from '../lib/clock.
 import { Assembly } from './assemble.ts'
 import { AnswerTooLarge, answerBound, boundResponse, isJson } from './bound.ts'
 import { readFault } from './fault.ts'
-import type { Model, ModelFault, ModelOptions, Turn, TurnRequest } from './model.ts'
+import { labelOf, type Model, type ModelFault, type ModelOptions, type Turn, type TurnRequest } from './model.ts'
 import { firstSwitches, switched, wireBody } from './wire.ts'
 
 /** An id that every provider takes back: nine letters and digits. */
@@ -100,7 +100,7 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
       : null
 
   return {
-    label: `${config.provider ?? 'openai'}/${config.name ?? 'default'}`,
+    label: labelOf(config),
     async turn(request) {
       if (request.signal.aborted) return failed(ended(false, 0))
       return once(request, wireBody(request, config, switches))

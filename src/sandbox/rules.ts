@@ -49,9 +49,6 @@ export const judge = (command: string, permissions: Permissions): Judgement => {
   return { verdict: 'allow', rule: null, what: command }
 }
 
-/** Does an allow rule consist of the word `network`? Then commands in the sandbox see the host's network. */
-export const allowsNetwork = (permissions: Permissions): boolean => permissions.allow.includes('network')
-
 const shells = new Set(['sh', 'bash', 'dash', 'zsh', 'ksh', 'ash', 'busybox'])
 const evals = new Set(['eval', 'trap'])
 /** Run the command that follows among their arguments. */
