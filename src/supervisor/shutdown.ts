@@ -79,7 +79,7 @@ export class Shutdown {
         to: name,
         title: `shut down, ${name}`,
         body: `${o.names ? 'You are' : 'The team is'} being stopped${o.why === undefined ? '' : ` (${o.why})`}. Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.`,
-        data: { teammate: name, graceMs: o.timeoutMs },
+        data: { teammate: name, graceMs: o.timeoutMs, ...(o.names ? {} : { wholeTeam: true }) },
         deadlineMs: o.timeoutMs,
       })
       if (!opened.ok) throw new Error(opened.fault.message)
@@ -100,7 +100,9 @@ export class Shutdown {
       stopped.push({ name, how: await this.#effect(ended, ended.status === 'approved') })
     }
     await Promise.all((o.names ?? this.#core.members.map(member => member.name)).map(one))
-    if (rejected.length > 0 && !o.names) for (const { name } of stopped) this.#threads.restart(name)
+    // One that was stopped alone meanwhile stays so.
+    if (rejected.length > 0 && !o.names)
+      for (const { name } of stopped) if (isLive(this.#core, name)) this.#threads.restart(name)
     return ok({ stopped, rejected })
   }
 
@@ -142,6 +144,9 @@ export class Shutdown {
       ? await this.#threads.leave(teammate, 'shutdown approved', graceMs)
       : await this.#threads.stop(teammate, 'nobody answered the shutdown request in time', forceGraceMs)
     await this.#afterStop(teammate)
+    // Also while the whole team is being stopped: what was asked of it alone holds over the next start.
+    if (request.data.wholeTeam === undefined && this.#threads.status(teammate)?.state === 'stopped')
+      stayStopped(this.#core, teammate)
     const how: How = approved && end === 'bye' ? (task ? 'approved' : 'idle') : 'forced'
     requests.effect(
       request.id,
@@ -161,23 +166,29 @@ export const withdrawShutdowns = ({ requests }: Core, name: string): void => {
       requests.end(request.id, 'withdrawn', 'supervisor', `${name} has ended already`)
 }
 
+/** Puts a teammate that was stopped alone on record as such, until somebody restarts it. */
+const stayStopped = (core: Core, name: string): void => {
+  if (isLive(core, name)) setStanding(core, name, 'stopped', 'it was shut down')
+}
+
 /**
- * Brings to an end what an earlier daemon left of a shutdown, before any thread starts. What a person granted a teammate that
- * asked for it holds: it is not started. What a teammate was asked, and what it agreed to, went with the daemon. One that
- * still waits for a person goes on waiting.
+ * Brings to an end what an earlier daemon left of a shutdown, before any thread starts. What was decided about one teammate
+ * alone, by itself or by a person, holds, and so does its silence past the deadline: it is not started. Of a stop of the whole
+ * team nothing holds, since this is the start that follows it. What a teammate was asked and has not answered went with the
+ * daemon; one that still waits for a person goes on waiting.
  */
 export const settleShutdown = (core: Core, request: ShutdownRequest): void => {
   const { requests } = core
   const { teammate } = request.data
-  const own = request.to !== teammate
   if (request.outcome === null) {
-    if (!own) requests.end(request.id, 'withdrawn', 'supervisor', 'the daemon it was about has ended')
+    if (request.to === teammate)
+      requests.end(request.id, 'withdrawn', 'supervisor', 'the daemon it was about has ended')
     return
   }
   const due = request.outcome === 'expired' || (request.outcome === 'decided' && request.status === 'approved')
   if (!due || request.effect?.step === 'done') return
-  if (own && core.members.some(member => member.name === teammate))
-    setStanding(core, teammate, 'stopped', 'it was shut down')
+  if (request.data.wholeTeam === undefined && core.members.some(member => member.name === teammate))
+    stayStopped(core, teammate)
   requests.effect(request.id, 'done', 'ok', 'the daemon ended meanwhile')
 }
 
