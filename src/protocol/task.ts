@@ -185,7 +185,8 @@ export const move = (task: Task, m: Move): Task | null => {
         : next({ status: 'cancelled', error: m.reason, claimed: null })
     case 'retry':
       return task.status === 'failed' || task.status === 'cancelled'
-        ? next({ status: 'pending', owner: null, claimed: null, error: null, returns: 0 })
+        ? // Why it ended stays on the screen until it is claimed done again.
+          next({ status: 'pending', owner: null, claimed: null, returns: 0 })
         : null
   }
 }

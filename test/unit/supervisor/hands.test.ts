@@ -99,7 +99,7 @@ describe('a task that changes hands while something about it is under way', () =
       open()
       const result = await acting
       if (result) expect(result).toMatchObject({ ok: false, fault: { code: 'refused' } })
-      expect(task(id)).toMatchObject({ status: 'in_progress', owner: 'bob', error: null })
+      expect(task(id)).toMatchObject({ status: 'in_progress', owner: 'bob', error: 'no' })
     }
   })
 
