@@ -14,6 +14,8 @@ export const demo = (commands: Commands, cli: Cli): Commands =>
           default: true,
           describe: 'keep its folder to look at; --no-keep removes it when all went well',
         })
-        .option('json', { type: 'boolean', default: false, describe: 'the summary as JSON' }),
+        .option('json', { type: 'boolean', default: false, describe: 'the summary as JSON' })
+        .example('$0 demo', 'watch four teammates at work')
+        .example('$0 demo --no-keep --json', 'for a script'),
     handler(cli, async args => ok(await runDemo({ keep: args.keep, json: args.json }))),
   )

@@ -26,7 +26,7 @@ export const inbox = (commands: Commands, cli: Cli): Commands =>
           describe: 'mark your own inbox as read; with --dead: those lines as seen',
         })
         .option('dead', { type: 'boolean', default: false, describe: 'lines that could not be delivered, and why' })
-        .option('json', { type: 'boolean', default: false })
+        .option('json', { type: 'boolean', default: false, describe: 'print the messages as JSON' })
         .example('$0 inbox', 'your own')
         .example('$0 inbox alice --unread', 'what alice has not seen yet')
         .example('$0 inbox --dead --ack', 'look at what was no message, and be reminded of it no more'),

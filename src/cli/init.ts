@@ -28,7 +28,7 @@ export const init = (commands: Commands, cli: Cli): Commands =>
         .option('teammates', { type: 'string', describe: 'names, with commas between (default alice,bob)' })
         .option('verify', { type: 'string', describe: 'the command that must pass before a merge counts' })
         .example('cd my-repo && $0 init', 'makes ../my-repo-team')
-        .example('$0 init --yes --teammates ann,ben --verify "npm test"', ''),
+        .example('$0 init --yes --teammates ann,ben', 'for a script: asks nothing'),
     handler(cli, args => act(cli, args)),
   )
 

@@ -42,7 +42,7 @@ export const up = (commands: Commands, cli: Cli): Commands =>
         })
         .option('detached', { type: 'boolean', default: false, hidden: true })
         .example('$0 up', 'in front: Ctrl-C asks everyone to shut down, a second one stops at once')
-        .example('$0 up -d && $0 logs -f', '')
+        .example('$0 up -d && $0 logs -f', 'in the background, and watch')
         .epilogue(
           'Ctrl-C, SIGTERM and (in front) the end of the terminal are all the same as team down: everyone is asked, one who rejects keeps the daemon running, a second signal stops at once. Detached it outlives the terminal. Output that nobody reads is dropped; the daemon goes on.',
         ),
