@@ -28,8 +28,10 @@ export class Shutdown {
   readonly #afterStop: (name: string) => Promise<void>
   readonly #failed: (error: unknown) => void
   readonly #notices: Notices
-  /** Requests whose effect runs in this process. */
+  /** Requests whose effect runs in this process, and those whose end is still asked for. */
   readonly #running = new Map<string, Promise<How>>()
+  /** How many calls of `all` ask for the end of a request. */
+  readonly #asking = new Map<string, number>()
 
   constructor(o: {
     core: Core
@@ -44,6 +46,11 @@ export class Shutdown {
     this.#afterStop = o.afterStop
     this.#notices = o.notices
     this.#failed = o.onFailure
+  }
+
+  /** How many requests it still has to do with. */
+  get underWay(): number {
+    return new Set([...this.#running.keys(), ...this.#asking.keys()]).size
   }
 
   /** Follows one request: starts its effect when its state calls for one, once. */
@@ -83,7 +90,19 @@ export class Shutdown {
         deadlineMs: o.timeoutMs,
       })
       if (!opened.ok) throw new Error(opened.fault.message)
-      const ended = await this.#ended(opened.value.request.id)
+      const { id } = opened.value.request
+      this.#asking.set(id, (this.#asking.get(id) ?? 0) + 1)
+      try {
+        await follow(name, id)
+      } finally {
+        const others = (this.#asking.get(id) ?? 1) - 1
+        if (others > 0) this.#asking.set(id, others)
+        else this.#asking.delete(id)
+        this.#forget(id)
+      }
+    }
+    const follow = async (name: string, id: string): Promise<void> => {
+      const ended = await this.#ended(id)
       if (ended.status === 'rejected' && ended.outcome === 'decided') {
         rejected.push({ name, reason: ended.reason ?? 'no reason given' })
         return
@@ -129,8 +148,22 @@ export class Shutdown {
       // It is known as running before its first step, whose record is told to `advance` again.
       run = Promise.resolve().then(() => this.#run(request, approved))
       this.#running.set(request.id, run)
+      // Who waits for `run` is told when it fails.
+      run.then(
+        () => this.#forget(request.id),
+        () => {},
+      )
     }
     return run
+  }
+
+  /**
+   * Lets go of a request whose effect is on record as done, so that `advance` starts it no second time, and which no `all`
+   * will ask about. One that failed stays: it is not tried again in this process.
+   */
+  #forget(id: string): void {
+    if (this.#asking.has(id) || this.#core.requests.get(id)?.value.effect?.step !== 'done') return
+    this.#running.delete(id)
   }
 
   async #run(request: ShutdownRequest, approved: boolean): Promise<How> {
