@@ -19,7 +19,8 @@ export type {
   TaskShown,
   TeammateStatus,
 } from './protocol/rpc.ts'
-export { Task, TaskDrop, type TaskFile, taskStatuses } from './protocol/task.ts'
+export { Task, TaskDrop, type TaskFile } from './protocol/task.ts'
+export { taskStatuses } from './protocol/task-status.ts'
 export type { FromThread, ThreadData, ToThread } from './protocol/thread.ts'
 export { probeSandbox } from './sandbox/probe.ts'
 export { type Client, connect } from './store/index.ts'

@@ -168,3 +168,35 @@ test('the rules let be what is allowed', () => {
   expect(caught('cli/a.ts', "import { b } from '../supervisor/b.ts'\nprocess.env.HOME")).toEqual([])
   expect(caught('index.ts', "export { b } from './cli/b.ts'")).toEqual([])
 })
+
+/** The packages that are loaded with a file of src/ before it does anything. */
+const loadedWith = (...entries: string[]): string[] => {
+  const files = new Map(all.map(file => [file.path, file]))
+  const seen = new Set<string>()
+  const packages = new Set<string>()
+  const load = (path: string): void => {
+    const file = files.get(path)
+    if (seen.has(path) || !file) return
+    seen.add(path)
+    for (const each of file.imports.filter(({ kind }) => kind === 'static')) {
+      const to = target(file, each)
+      if (to !== undefined) load(to)
+      else if (!isBuiltin(each.specifier)) packages.add(packageOf(each.specifier))
+    }
+  }
+  for (const entry of entries) {
+    expect(files.has(entry), entry).toBe(true)
+    load(entry)
+  }
+  return [...packages].sort()
+}
+
+test('a command that finds a daemon loads no schema, parser, watcher or lock', () => {
+  expect(loadedWith('cli/team.ts')).toEqual(['picocolors'])
+  const families = ['task', 'inbox', 'send', 'requests', 'merge', 'restart', 'logs', 'status', 'down']
+  expect(loadedWith('cli/main.ts', ...families.map(name => `cli/${name}.ts`))).toEqual(['picocolors', 'ulid', 'yargs'])
+})
+
+test('a teammate with nothing to do has loaded no model client and no shell parser', () => {
+  expect(loadedWith('teammate/main.ts')).toEqual(['gray-matter', 'ulid', 'zod'])
+})

@@ -73,7 +73,7 @@ export const callModel = async (o: {
     if (turn.stop !== 'error' || !fault || !isRetryable(fault.kind) || attempt >= o.retries) return turn
     const ms = retryDelay(attempt, fault, o.backoff, random)
     // Only what the endpoint itself said concerns the others who use it.
-    if (fault.kind === 'rate_limit') o.gate.close(fault.retryAfterMs ?? 0)
+    if (fault.kind === 'rate_limit') o.gate.close(Math.min(longestAsked, fault.retryAfterMs ?? 0))
     if (!(await wait(ms, fault))) return aborted
   }
 }

@@ -20,7 +20,9 @@ export const demo = (commands: Commands, cli: Cli): Commands =>
           default: false,
           describe: 'you decide what waits, in place of the demo',
         })
-        .option('json', { type: 'boolean', default: false, describe: 'the summary as JSON' }),
+        .option('json', { type: 'boolean', default: false, describe: 'the summary as JSON' })
+        .example('$0 demo', 'watch four teammates at work')
+        .example('$0 demo --no-keep --json', 'for a script'),
     handler(cli, async args => {
       if (args.interactive && !cli.interactive)
         return fail('usage', '--interactive needs a terminal', 'leave it out and the demo decides by itself')

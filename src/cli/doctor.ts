@@ -10,7 +10,10 @@ export const doctor = (commands: Commands, cli: Cli): Commands =>
   commands.command(
     'doctor',
     'Check this machine and this team root, and say what to mend (exit 1 when something must be)',
-    y => y.option('json', { type: 'boolean', default: false }),
+    y =>
+      y
+        .option('json', { type: 'boolean', default: false, describe: 'the checks as JSON' })
+        .example('$0 doctor', 'before the first team up, or when something is odd'),
     handler(cli, args => act(cli, args)),
   )
 

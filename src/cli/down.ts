@@ -20,7 +20,7 @@ export const down = (commands: Commands, cli: Cli): Commands =>
           default: 30,
           describe: 'seconds to answer; who is silent is stopped by force',
         })
-        .option('json', { type: 'boolean', default: false })
+        .option('json', { type: 'boolean', default: false, describe: 'who stopped how, and who rejected why, as JSON' })
         .example('$0 down', 'everyone, then the daemon')
         .example('$0 down alice', 'alice alone, until team restart alice'),
     handler(cli, args => act(cli, args)),

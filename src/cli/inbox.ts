@@ -20,17 +20,22 @@ export const inbox = (commands: Commands, cli: Cli): Commands =>
         .option('follow', { alias: 'f', type: 'boolean', default: false, describe: 'go on as mail comes in' })
         .option('unread', { type: 'boolean', default: false, describe: 'only what its owner has not taken yet' })
         .option('n', { type: 'number', default: 20, describe: 'so many read ones before the unread; 0 is all' })
-        .option('ack', { type: 'boolean', default: false, describe: 'mark your own inbox as read' })
+        .option('ack', {
+          type: 'boolean',
+          default: false,
+          describe: 'mark your own inbox as read; with --dead: those lines as seen',
+        })
         .option('sent', {
           type: 'boolean',
           default: false,
           describe: 'what was sent from there instead, and how far it got: stored, taken, in context at turn n',
         })
         .option('dead', { type: 'boolean', default: false, describe: 'lines that could not be delivered, and why' })
-        .option('json', { type: 'boolean', default: false })
+        .option('json', { type: 'boolean', default: false, describe: 'print the messages as JSON' })
         .example('$0 inbox', 'your own')
         .example('$0 inbox alice --unread', 'what alice has not seen yet')
-        .example('$0 inbox --sent', 'how far your own messages got'),
+        .example('$0 inbox --sent', 'how far your own messages got')
+        .example('$0 inbox --dead --ack', 'look at what was no message, and be reminded of it no more'),
     handler(cli, args => act(cli, args)),
   )
 
@@ -54,7 +59,7 @@ const act = async (cli: Cli, args: Inbox): Promise<Result<number>> => {
   if (args.json && args.follow) return fail('usage', '--follow has no --json; use team logs --follow --json')
   const need = args.follow ? 'daemon' : args.ack ? 'change' : 'read'
   return withTeam(cli, args, need, async team => {
-    if (args.dead) return dead(cli, team, args.json)
+    if (args.dead) return dead(cli, team, args)
     if (args.sent) return sent(cli, team, args)
     const first = await team.call('inbox.read', { name: args.name, after: 0, limit: 1 })
     if (!first.ok) return first
@@ -132,16 +137,19 @@ const sent = async (cli: Cli, team: Team, { name, n, json }: Inbox): Promise<Res
   return ok(0)
 }
 
-const dead = async (cli: Cli, team: Team, json: boolean): Promise<Result<number>> => {
+/** Nothing is deleted by `--ack`: what was shown here is only counted no more by `team status`. */
+const dead = async (cli: Cli, team: Team, args: Inbox): Promise<Result<number>> => {
   const read = await team.call('inbox.dead', { limit: 1000 })
   if (!read.ok) return read
-  const { letters } = read.value
-  if (json) cli.out.json(letters)
+  const { last } = read.value
+  const letters = read.value.letters.filter(letter => !args.unread || !letter.seen)
+  if (args.json) cli.out.json(letters)
   else if (letters.length === 0) cli.out.say('no dead letters')
   else
     for (const letter of letters)
       cli.out.say(
-        `${when(letter.at, cli.clock.wall())} ${letter.file}:${letter.offset} ${oneLine(letter.reason, 200)}\n    ${oneLine(letter.line, 200)}`,
+        `${letter.seen ? ' ' : cli.paint.green('●')} ${when(letter.at, cli.clock.wall())} ${letter.file}:${letter.offset} ${oneLine(letter.reason, 200)}\n    ${oneLine(letter.line, 200)}`,
       )
-  return ok(0)
+  const seen = args.ack ? await team.call('inbox.deadSeen', { upTo: last }) : ok(null)
+  return seen.ok ? ok(0) : seen
 }

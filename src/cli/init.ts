@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { mkdir, readFile, realpath, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -28,7 +28,7 @@ export const init = (commands: Commands, cli: Cli): Commands =>
         .option('teammates', { type: 'string', describe: 'names, with commas between (default alice,bob)' })
         .option('verify', { type: 'string', describe: 'the command that must pass before a merge counts' })
         .example('cd my-repo && $0 init', 'makes ../my-repo-team')
-        .example('$0 init --yes --teammates ann,ben --verify "npm test"', ''),
+        .example('$0 init --yes --teammates ann,ben', 'for a script: asks nothing'),
     handler(cli, args => act(cli, args)),
   )
 
@@ -52,6 +52,8 @@ const act = async (cli: Cli, args: Init): Promise<Result<number>> => {
   const planned = await plan(cli, resolve(cli.cwd, args.dir ?? '.'))
   if (!planned.ok) return planned
   const { root, repository } = planned.value
+  const place = placeFor(root)
+  if (!place.ok) return place
   const taken = free(root)
   if (!taken.ok) return taken
   const probe = await probeSandbox()
@@ -101,6 +103,21 @@ const plan = async (cli: Cli, dir: string): Promise<Result<Plan>> => {
       'Use that, or unset it: git config --unset team.root',
     )
   return ok({ root: join(dirname(top), `${basename(top)}-team`), repository: top })
+}
+
+/** One new folder is made at most: a whole chain of them is a slip in the path. */
+const placeFor = (root: string): Result<null> => {
+  const parent = dirname(root)
+  const isFolder = (path: string) => existsSync(path) && statSync(path).isDirectory()
+  if (existsSync(root) && !isFolder(root))
+    return fail('usage', `${root} is a file; a team root is a folder`, 'Name another place.')
+  return isFolder(parent)
+    ? ok(null)
+    : fail(
+        'usage',
+        `there is no folder ${parent} to make ${basename(root)} in`,
+        `Look at the path, or make that folder first: mkdir -p ${parent}`,
+      )
 }
 
 /** Nothing of what a person wrote is overwritten. */

@@ -21,7 +21,7 @@ export const logs = (commands: Commands, cli: Cli): Commands =>
         })
         .option('json', { type: 'boolean', default: false, describe: 'one JSON object a line, every entry' })
         .example('$0 logs -f', 'watch the team')
-        .example('$0 logs alice --all -n 50', ''),
+        .example('$0 logs alice --all -n 50', 'the last 50 steps of alice'),
     handler(cli, args => act(cli, args)),
   )
 

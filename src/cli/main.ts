@@ -116,13 +116,20 @@ const commands = async (cli: Cli, argv: readonly string[]): Promise<Commands> =>
     .usage('$0 <command>\n\nA team of coding agents on one repository, everything in files that a person can read.')
     .option('root', { type: 'string', global: true, describe: 'the team root (else TEAM_ROOT, else found from here)' })
     .option('verbose', { type: 'boolean', global: true, default: false, describe: 'say where a fault came from' })
-    .option('color', { type: 'boolean', global: true, default: true, hidden: true })
+    .option('color', {
+      type: 'boolean',
+      global: true,
+      default: true,
+      describe: 'colours on a terminal; --no-color: none',
+    })
     .check(given => {
       for (const [name, value] of Object.entries(given))
         if (Array.isArray(value) && name !== '_' && !many.has(name))
           throw new WrongUse(`--${name} is given more than once`)
       return true
     }, true)
+    .example('$0 demo', 'a team at work, nothing to set up')
+    .example('cd my-repo && $0 init && $0 up', 'a team of your own')
     .strict()
     .recommendCommands()
     .demandCommand(1, 'say what to do; team demo shows a team at work')

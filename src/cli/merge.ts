@@ -13,13 +13,18 @@ export const merge = (commands: Commands, cli: Cli): Commands =>
         y
           .positional('id', { type: 'string', demandOption: true, describe: 'a request (req_3) or a task (7)' })
           .option('stat', { type: 'boolean', default: false, describe: 'only which files, and how much' })
-          .option('json', { type: 'boolean', default: false }),
+          .option('json', { type: 'boolean', default: false, describe: 'title, summary and patch as JSON' })
+          .example('$0 diff req_3', 'before it is approved')
+          .example('$0 diff 7 --stat', 'which files task 7 changes'),
       handler(cli, args => diff(cli, args)),
     )
     .command(
       'land',
       'Bring the trunk into the base branch of your repository; only on a clean tree',
-      y => y.option('json', { type: 'boolean', default: false }),
+      y =>
+        y
+          .option('json', { type: 'boolean', default: false, describe: 'what was landed, as JSON' })
+          .example('$0 land', 'approved work, into the branch you have checked out'),
       handler(cli, args => land(cli, args)),
     )
 

@@ -17,7 +17,9 @@ export const requests = (commands: Commands, cli: Cli): Commands =>
         y
           .positional('id', { type: 'string', describe: 'a request (req_3, or 3 for short)' })
           .option('all', { type: 'boolean', default: false, describe: 'decided and ended ones too' })
-          .option('json', { type: 'boolean', default: false }),
+          .option('json', { type: 'boolean', default: false, describe: 'print them, or the one, as JSON' })
+          .example('$0 requests', 'what waits for somebody')
+          .example('$0 requests 3', 'all about req_3'),
       handler(cli, args => list(cli, args)),
     )
     .command(
@@ -47,7 +49,7 @@ export const requests = (commands: Commands, cli: Cli): Commands =>
         y
           .positional('id', { type: 'string', array: true, demandOption: true, describe: 'req_3, or 3 for short' })
           .option('reason', { type: 'string', describe: 'what has to change' })
-          .example('$0 reject 3 --reason "No test covers the empty file"', ''),
+          .example('$0 reject 3 --reason "No test covers it"', 'it goes back to who asked, with the reason'),
       handler(cli, args => decide(cli, args, 'reject')),
     )
     .command(
@@ -56,7 +58,8 @@ export const requests = (commands: Commands, cli: Cli): Commands =>
       y =>
         y
           .positional('id', { type: 'string', array: true, demandOption: true, describe: 'req_3, or 3 for short' })
-          .option('reason', { type: 'string', demandOption: true, describe: 'the question' }),
+          .option('reason', { type: 'string', demandOption: true, describe: 'the question' })
+          .example('$0 ask 3 --reason "Why not in the parser?"', 'neither approved nor rejected yet'),
       handler(cli, args => decide(cli, args, 'ask')),
     )
     .command(
@@ -64,8 +67,9 @@ export const requests = (commands: Commands, cli: Cli): Commands =>
       'Answer what was asked about a request',
       y =>
         y
-          .positional('id', { type: 'string', demandOption: true })
-          .positional('text', { type: 'string', describe: 'the answer; - reads stdin' }),
+          .positional('id', { type: 'string', demandOption: true, describe: 'req_3, or 3 for short' })
+          .positional('text', { type: 'string', describe: 'the answer; - reads stdin' })
+          .example('$0 answer 3 "Because others call it too"', 'it then waits for its decider again'),
       handler(cli, args => answer(cli, args)),
     )
 

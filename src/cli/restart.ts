@@ -7,7 +7,10 @@ export const restart = (commands: Commands, cli: Cli): Commands =>
   commands.command(
     'restart <name>',
     'Start a teammate again that was stopped or given up',
-    y => y.positional('name', { type: 'string', demandOption: true }),
+    y =>
+      y
+        .positional('name', { type: 'string', demandOption: true, describe: 'the teammate' })
+        .example('$0 restart alice', 'after team down alice, or when it was given up'),
     handler(cli, args =>
       withTeam(cli, args, 'daemon', async team => {
         const restarted = await team.call('teammate.restart', { name: args.name })

@@ -14,17 +14,21 @@ export const send = (commands: Commands, cli: Cli): Commands =>
         .positional('to', { type: 'string', demandOption: true, describe: "a teammate's name, or all" })
         .positional('text', { type: 'string', describe: 'the message; - reads stdin, byte for byte' })
         .option('file', { type: 'string', describe: 'read the message from this file, byte for byte' })
-        .option('type', { choices: ['info', 'question', 'reply', 'task'] as const, default: 'info' as const })
+        .option('type', {
+          choices: ['info', 'question', 'reply', 'task'] as const,
+          default: 'info' as const,
+          describe: 'what it is; task makes a task of it',
+        })
         .option('urgent', {
           type: 'boolean',
           default: false,
           describe: 'before other mail; wakes a waiting teammate too',
         })
         .option('reply-to', { type: 'string', describe: 'id of the message this answers' })
-        .option('json', { type: 'boolean', default: false })
-        .example('$0 send alice "Use the new parser, please"', '')
+        .option('json', { type: 'boolean', default: false, describe: 'to whom and under which id, as JSON' })
+        .example('$0 send alice "Use the new parser, please"', 'to one')
         .example('$0 send alice -- "-v is the flag"', 'a text that begins with a dash')
-        .example('git log -5 | $0 send all -', ''),
+        .example('git log -5 | $0 send all -', 'a text from another program, to everyone'),
     handler(cli, args => act(cli, args)),
   )
 

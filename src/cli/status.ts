@@ -8,7 +8,11 @@ export const status = (commands: Commands, cli: Cli): Commands =>
   commands.command(
     ['status', 'ps'],
     'The daemon, the teammates, the tasks, what waits for you, and anything wrong',
-    y => y.option('json', { type: 'boolean', default: false }).example('$0 status --json', 'for a program'),
+    y =>
+      y
+        .option('json', { type: 'boolean', default: false, describe: 'the whole as JSON' })
+        .example('$0 status', 'a look at everything')
+        .example('$0 status --json', 'for a program'),
     handler(cli, args =>
       withTeam(cli, args, 'status', async team => {
         const got = await team.call('status', {})

@@ -1,5 +1,6 @@
 import { fail, ok, type Result } from '../lib/result.ts'
-import { type TaskDrop, type TaskStatus, taskStatuses } from '../protocol/task.ts'
+import type { TaskDrop, TaskStatus } from '../protocol/task.ts'
+import { taskStatuses } from '../protocol/task-status.ts'
 import { type Cli, type Commands, forEach, type Globals, handler } from './cli.ts'
 import { readText } from './input.ts'
 import { renderGraph } from './render/graph.ts'
@@ -38,7 +39,7 @@ export const task = (commands: Commands, cli: Cli): Commands =>
             .option('verify', { type: 'string', describe: 'a command that must pass before it counts as done' })
             .option('id', { type: 'string', describe: 'an id of your own' })
             .option('json', { type: 'boolean', default: false, describe: 'print the task as JSON' })
-            .example('$0 task add "Parse dates" --after 3 --verify "npm test"', '')
+            .example('$0 task add "Parse dates" --after 3', 'begins once 3 is completed')
             .example('$0 task add "Write the report" -d - < report.md', 'the description from stdin'),
         handler(cli, args => add(cli, args)),
       )
@@ -49,7 +50,8 @@ export const task = (commands: Commands, cli: Cli): Commands =>
           z
             .option('status', { choices: taskStatuses, describe: 'only these' })
             .option('all', { type: 'boolean', default: false, describe: 'cancelled ones too' })
-            .option('json', { type: 'boolean', default: false }),
+            .option('json', { type: 'boolean', default: false, describe: 'print the tasks as JSON' })
+            .example('$0 task list --status failed', 'what went wrong'),
         handler(cli, args => list(cli, args)),
       )
       .command(
@@ -57,20 +59,27 @@ export const task = (commands: Commands, cli: Cli): Commands =>
         'Everything about one task',
         z =>
           z
-            .positional('id', { type: 'string', demandOption: true })
-            .option('json', { type: 'boolean', default: false }),
+            .positional('id', { type: 'string', demandOption: true, describe: 'of the task, as in team task list' })
+            .option('json', { type: 'boolean', default: false, describe: 'print the task and its requests as JSON' })
+            .example('$0 task show 7', 'its text, its state and why, what was decided about it'),
         handler(cli, args => show(cli, args)),
       )
       .command(
         'graph',
         'The tasks as a tree of what waits for what',
-        z => z.option('json', { type: 'boolean', default: false, describe: 'nodes and edges' }),
+        z =>
+          z
+            .option('json', { type: 'boolean', default: false, describe: 'nodes and edges' })
+            .example('$0 task graph', 'what has to be completed before what'),
         handler(cli, args => graph(cli, args)),
       )
       .command(
         'retry <id..>',
         'Make failed or cancelled tasks pending again',
-        z => z.positional('id', { type: 'string', array: true, demandOption: true }),
+        z =>
+          z
+            .positional('id', { type: 'string', array: true, demandOption: true, describe: 'of one task or several' })
+            .example('$0 task retry 7', 'under the same id, on the same branch'),
         handler(cli, args => retry(cli, args)),
       )
       .command(
@@ -78,10 +87,13 @@ export const task = (commands: Commands, cli: Cli): Commands =>
         'Cancel tasks; what was done on them is kept',
         z =>
           z
-            .positional('id', { type: 'string', array: true, demandOption: true })
-            .option('reason', { type: 'string', describe: 'why' }),
+            .positional('id', { type: 'string', array: true, demandOption: true, describe: 'of one task or several' })
+            .option('reason', { type: 'string', describe: 'why; kept with the task' })
+            .example('$0 task cancel 7 8 --reason "not needed"', 'two at once'),
         handler(cli, args => cancel(cli, args)),
       )
+      .example('$0 task add "Parse dates"', 'add one')
+      .example('$0 task list', 'what there is')
       .demandCommand(1, 'say what to do with tasks: add, list, show, graph, retry or cancel'),
   )
 

@@ -4,6 +4,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import type { Hello } from '../protocol/rpc.ts'
 import { probeSandbox } from '../sandbox/probe.ts'
 import type { Probe } from '../sandbox/shell.ts'
+import { checkPlaces } from '../store/places.ts'
 import { findRoot, type LoadedConfig, loadConfig } from '../store/root.ts'
 import { startDaemon } from '../supervisor/daemon.ts'
 import type { Daemon } from '../supervisor/daemon-options.ts'
@@ -42,7 +43,7 @@ export const up = (commands: Commands, cli: Cli): Commands =>
         })
         .option('detached', { type: 'boolean', default: false, hidden: true })
         .example('$0 up', 'in front: Ctrl-C asks everyone to shut down, a second one stops at once')
-        .example('$0 up -d && $0 logs -f', '')
+        .example('$0 up -d && $0 logs -f', 'in the background, and watch')
         .epilogue(
           'Ctrl-C, SIGTERM and (in front) the end of the terminal are all the same as team down: everyone is asked, one who rejects keeps the daemon running, a second signal stops at once. Detached it outlives the terminal. Output that nobody reads is dropped; the daemon goes on.',
         ),
@@ -79,6 +80,8 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<nu
   }
   const loaded = loadConfig(root)
   if (!loaded.ok) return loaded
+  const places = checkPlaces(root)
+  if (!places.ok) return places
   if (args.detach && !args.detached) return detach(cli, root, args)
   for (const warning of loaded.value.warnings) cli.out.note(`warning: ${warning}`)
   const probe = await probeSandbox()

@@ -1,9 +1,9 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { JournalEntry } from '../protocol/event.ts'
 import type { Call, RpcParams } from '../protocol/rpc.ts'
-import { findRoot, loadConfig } from '../store/root.ts'
+import { findRoot } from '../store/find-root.ts'
 import type { Client } from '../store/rpc/client.ts'
-import { holdForAMoment, type Offline, readOnly } from '../supervisor/offline.ts'
+import type { Offline } from '../supervisor/offline.ts'
 import type { Cli, Globals } from './cli.ts'
 import { connectDaemon } from './connect-daemon.ts'
 import { when } from './render/text.ts'
@@ -48,6 +48,11 @@ export const withTeam = async (
   }
   if (client.fault.code !== 'offline') return client
   if (need === 'daemon') return client
+  // All that only the holder of a root needs: most commands find a daemon and never pay for it.
+  const [{ loadConfig }, { holdForAMoment, readOnly }] = await Promise.all([
+    import('../store/root.ts'),
+    import('../supervisor/offline.ts'),
+  ])
   const loaded = loadConfig(root)
   if (!loaded.ok) return loaded
   const { workspace, mode, config, members } = loaded.value

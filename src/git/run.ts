@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { execa } from 'execa'
-import { type Clock, delay, clock as realClock } from '../lib/clock.ts'
+import { type Clock, delay, clock as realClock, timerMs } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 
 /** The environment that a git child may be given parts of: PATH, HOME and what finds the user's own configuration. */
@@ -108,7 +108,7 @@ const once = async (args: readonly string[], options: GitOptions): Promise<Resul
   const cwd = options.cwd ?? options.gitDir
   if (cwd === undefined) throw new Error('git: give cwd or gitDir')
   const name = commandOf(args)
-  const limit = AbortSignal.timeout(options.timeoutMs ?? 600_000)
+  const limit = AbortSignal.timeout(timerMs(options.timeoutMs ?? 600_000))
   const stop = options.signal ? AbortSignal.any([options.signal, limit]) : limit
   if (options.signal?.aborted) return fail('closed', `git ${name}: stopped before it began`)
   const ended = new AbortController()

@@ -20,17 +20,17 @@ export const iso = (wall: number): string => new Date(wall).toISOString()
 /** The longest delay that a timer takes; a longer one fires at once. */
 export const maxDelay = 2 ** 31 - 1
 
+/** Milliseconds as every timer takes them: whole, from 0 to `maxDelay`; what is no number is 0. */
+export const timerMs = (ms: number): number => (ms > 0 ? Math.min(Math.ceil(ms), maxDelay) : 0)
+
 /** Resolves after `ms`, or rejects with the signal's reason. Never keeps the process alive on its own when `unref`. */
 export const delay = (ms: number, signal?: AbortSignal, unref = false): Promise<void> =>
   new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason)
-    const timer = setTimeout(
-      () => {
-        signal?.removeEventListener('abort', stop)
-        resolve()
-      },
-      Math.min(ms, maxDelay),
-    )
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop)
+      resolve()
+    }, timerMs(ms))
     if (unref) timer.unref()
     const stop = () => {
       clearTimeout(timer)

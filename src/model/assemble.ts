@@ -10,8 +10,8 @@ interface Slot {
   whole: unknown
 }
 
-/** More than any model writes at once: past it the answer is refused, so that a runaway stream cannot fill the heap. */
-const mostText = 8_000_000
+/** A call takes room besides its arguments: many empty ones are a runaway answer too. */
+const callSize = 1000
 
 type Loose = Readonly<Record<string, unknown>>
 const loose = (value: unknown): Loose | null =>
@@ -94,9 +94,9 @@ export class Assembly {
     return { content: text !== '' || reasoning !== '' || called || finish !== '' || usage !== null, text }
   }
 
-  /** More came than anything sensible holds. */
-  get tooLarge(): boolean {
-    return this.#size > mostText
+  /** Characters of text, thoughts and calls so far. */
+  get size(): number {
+    return this.#size
   }
 
   /** The answer, decided by what came. */
@@ -143,7 +143,8 @@ export class Assembly {
     if (name !== '' && name !== slot.name) slot.name += name
     if (typeof args === 'string') slot.args = (slot.args ?? '') + args
     else if (args !== absent && (args !== null || slot.whole === absent)) slot.whole = args
-    this.#size += name.length + (typeof args === 'string' ? args.length : 0)
+    this.#size +=
+      name.length + (typeof args === 'string' ? args.length : args === absent ? 0 : JSON.stringify(args).length)
     return id !== '' || name !== '' || (args !== absent && args !== '' && args !== null)
   }
 
@@ -168,6 +169,7 @@ export class Assembly {
   #begin(index: number | null): Slot {
     const slot: Slot = { id: '', name: '', args: null, whole: absent }
     this.#slots.push(slot)
+    this.#size += callSize
     this.#at.set(index ?? -1 - this.#slots.length, slot)
     return slot
   }

@@ -1,8 +1,7 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import type { ModelConfig } from '../protocol/config.ts'
-import type { Model, ModelOptions } from './model.ts'
-import { openaiModel } from './openai.ts'
+import { labelOf, type Model, type ModelOptions } from './model.ts'
 
 /** What is known of an endpoint by its provider's name. Everything can be overridden in config.json. */
 interface Preset {
@@ -104,7 +103,19 @@ const named = (provider: string, config: ModelConfig, env: Env): Result<Resolved
   })
 }
 
-/** The model behind a resolved config. One line a backend: all of today's speak chat completions. */
-export const openModel = (options: ModelOptions): Model => openaiModel(options)
+/**
+ * The model behind a resolved config. One line a backend: all of today's speak chat completions. The client is loaded at the
+ * first turn: it is a third of all that a teammate would load, and one that has nothing to do yet does without.
+ */
+export const openModel = (options: ModelOptions): Model => {
+  let opened: Model | undefined
+  return {
+    label: labelOf(options.config),
+    async turn(request) {
+      opened ??= (await import('./openai.ts')).openaiModel(options)
+      return opened.turn(request)
+    },
+  }
+}
 
 export type { Model, ModelOptions } from './model.ts'

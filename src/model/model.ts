@@ -86,6 +86,9 @@ export interface Model {
   turn(request: TurnRequest): Promise<Turn>
 }
 
+/** How a model is called where people read of it. */
+export const labelOf = ({ provider, name }: ModelConfig): string => `${provider ?? 'openai'}/${name ?? 'default'}`
+
 export interface ModelOptions {
   readonly config: ModelConfig
   /** The key's value; undefined for endpoints that need none. */

@@ -2,10 +2,11 @@ import { randomBytes } from 'node:crypto'
 import OpenAI from 'openai'
 import { APIError } from 'openai/error'
 import { Stream } from 'openai/streaming'
-import { type Clock, maxDelay, clock as realClock } from '../lib/clock.ts'
+import { type Clock, maxDelay, clock as realClock, timerMs } from '../lib/clock.ts'
 import { Assembly } from './assemble.ts'
+import { AnswerTooLarge, answerBound, boundResponse, isJson } from './bound.ts'
 import { readFault } from './fault.ts'
-import type { Model, ModelFault, ModelOptions, Turn, TurnRequest } from './model.ts'
+import { labelOf, type Model, type ModelFault, type ModelOptions, type Turn, type TurnRequest } from './model.ts'
 import { firstSwitches, switched, wireBody } from './wire.ts'
 
 /** An id that every provider takes back: nine letters and digits. */
@@ -20,6 +21,7 @@ const failed = (fault: ModelFault): Turn => ({ text: '', calls: [], stop: 'error
  */
 export const openaiModel = (options: ModelOptions, time: Clock = realClock): Model => {
   const { config, apiKey } = options
+  const bound = answerBound(config)
   const client = new OpenAI({
     // The client insists on a key; endpoints that need none ignore this one.
     apiKey: apiKey || 'none',
@@ -31,6 +33,7 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
     maxRetries: 0,
     timeout: maxDelay,
     logLevel: 'off',
+    fetch: async (url, init) => boundResponse(await fetch(url, init), bound),
   })
   const hide = (text: string): string => (apiKey ? text.replaceAll(apiKey, '[key]') : text)
   let switches = firstSwitches(config)
@@ -41,13 +44,10 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
     request.signal.addEventListener('abort', stop, { once: true })
     let idle = false
     const watch = () =>
-      setTimeout(
-        () => {
-          idle = true
-          ender.abort()
-        },
-        Math.min(options.idleMs, maxDelay),
-      )
+      setTimeout(() => {
+        idle = true
+        ender.abort()
+      }, timerMs(options.idleMs))
     let timer = watch()
     const assembly = new Assembly(newId)
     try {
@@ -59,7 +59,7 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
           headers: { accept: 'text/event-stream, application/json' },
         })
         .asResponse()
-      const pieces = /\bjson\b/i.test(response.headers.get('content-type') ?? '')
+      const pieces = isJson(response.headers)
         ? [wholeAnswer(await response.json(), response.headers)]
         : // The stream aborts its own controller when it breaks off, so it does not get ours.
           Stream.fromSSEResponse<unknown>(response, new AbortController(), client)
@@ -69,17 +69,19 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
           clearTimeout(timer)
           timer = watch()
         }
+        if (assembly.size > bound.answer) throw new AnswerTooLarge(bound.answer)
         if (text !== '') request.onText?.(text)
-        if (assembly.tooLarge) {
-          ender.abort()
-          return failed({ kind: 'malformed', message: 'the answer went on without end and was given up' })
-        }
       }
       // The client ends a stream quietly when it is aborted, so that must be asked.
       if (ender.signal.aborted) return failed(ended(idle, options.idleMs))
       return assembly.end()
     } catch (thrown) {
       if (ender.signal.aborted) return failed(ended(idle, options.idleMs))
+      if (thrown instanceof AnswerTooLarge) {
+        // The rest is not waited for. Asked again it would come again, and cost the same.
+        ender.abort()
+        return failed({ kind: 'unusable', message: thrown.message })
+      }
       const next = refusedParameter(thrown, body)
       if (next) {
         switches = next
@@ -98,7 +100,7 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
       : null
 
   return {
-    label: `${config.provider ?? 'openai'}/${config.name ?? 'default'}`,
+    label: labelOf(config),
     async turn(request) {
       if (request.signal.aborted) return failed(ended(false, 0))
       return once(request, wireBody(request, config, switches))

@@ -32,14 +32,27 @@ const sideFile = [
   /\.error\.txt$/,
   /\.rejected-[^/]*\.json$/,
   /\.(?:tmp|swp|part|bak)\.[^.]*$/i,
+  /^(?:Thumbs\.db|desktop\.ini|Icon\r)$/i,
 ]
 
-/** How a file of this name in the tasks folder is read; null when it is no drop (dotfiles, READMEs, editors' side files). */
+/** Is it a dotfile, a README, an editor's or desktop's side file, or a note of the program's own? Nobody means those as a task. */
+export const isSideFile = (file: string): boolean => sideFile.some(pattern => pattern.test(file))
+
+/** How a file of this name in the tasks folder is read; null when it is not (a side file, or another ending). */
 export const dropKind = (file: string): DropKind | null => {
-  if (sideFile.some(pattern => pattern.test(file))) return null
+  if (isSideFile(file)) return null
   const extension = /\.([a-z]+)$/i.exec(file)?.[1]?.toLowerCase()
   if (extension === 'json' || extension === 'md') return extension
   return extension === 'yaml' || extension === 'yml' ? 'yaml' : null
+}
+
+/** Why a file of this name, whose ending is none of a drop's, is not read, and what to do. */
+export const notRead = (file: string): string => {
+  const ending = /[^.](\.[^.]*)$/.exec(file)?.[1]
+  const stem = ending === undefined ? file : file.slice(0, -ending.length)
+  const isText = ending === undefined || /^\.(?:te?xt|markdown|mdown|mkdn?|)$/i.test(ending)
+  const better = !isText ? '' : ` to ${dropKind(stem) === null ? `${stem}.md` : stem}`
+  return `${ending === undefined ? 'a file without an ending' : `the ending ${ending}`} is not read, only .md, .json, .yaml and .yml are: rename it${better}, or take it out`
 }
 
 /** The id in the name of a task's file, `task_<id>.json`; null for another name. */

@@ -21,7 +21,12 @@ export interface RequestTypeEntry {
   readonly effect: string
 }
 
-export const ShutdownData = z.object({ teammate: Name, graceMs: z.number().int().min(0) })
+export const ShutdownData = z.object({
+  teammate: Name,
+  graceMs: z.number().int().min(0),
+  /** The whole team is being stopped, for the next `team up` to start again; without it this teammate alone, which stays stopped. */
+  wholeTeam: z.literal(true).optional(),
+})
 export const MergeData = z.object({
   task: TaskId,
   /** Which attempt at the task claimed it done: each leads to one claim at most, so this names the claim. */

@@ -58,7 +58,10 @@ export const rpcMethods = {
   }),
   /** What somebody sent (a teammate: itself), the last `limit`, oldest first, with how far each got. */
   'inbox.sent': z.strictObject({ name: z.string(), limit: z.number().int().min(1).max(1000).optional() }),
+  /** The last of the lines that were no messages; consumes nothing. */
   'inbox.dead': z.strictObject({ limit: z.number().int().min(1).max(1000).optional() }),
+  /** The human has seen those up to this index: they stay, and are not counted any more. */
+  'inbox.deadSeen': z.strictObject({ upTo: z.number().int().min(0) }),
 
   'request.list': z.strictObject({ all: z.boolean().optional() }),
   'request.get': z.strictObject({ id: z.string() }),
@@ -211,6 +214,7 @@ export interface Status {
   readonly leases: { readonly held: readonly HeldLease[]; readonly queued: readonly QueuedLease[] }
   /** Anything wrong, in words, most urgent first. */
   readonly problems: readonly string[]
+  /** Lines that were no messages, and that the human has not marked as seen. */
   readonly deadLetters: number
 }
 
@@ -268,7 +272,8 @@ export interface RpcResults {
   'inbox.read': { items: InboxItem[]; cursor: number; last: number }
   'inbox.ack': { cursor: number }
   'inbox.sent': { items: InboxItem[] }
-  'inbox.dead': { letters: DeadLetter[] }
+  'inbox.dead': { letters: (DeadLetter & { readonly seen: boolean })[]; cursor: number; last: number }
+  'inbox.deadSeen': { cursor: number }
   'request.list': { requests: Request[] }
   'request.get': { request: Request }
   'request.open': { request: Request }

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { asOneLine } from '../lib/text.ts'
 import { Name, TaskId } from './ids.ts'
+import { taskStatuses } from './task-status.ts'
 
 /**
  *   pending ──claim──▶ in_progress ──claimed, then verified──▶ completed
@@ -10,7 +11,6 @@ import { Name, TaskId } from './ids.ts'
  * "ready", "blocked" and "verified" are derived, never stored. `claimed` set means: said to be done, awaiting proof; the
  * owner is free for other work meanwhile. A returned task keeps its owner and goes to the front of the owner's queue.
  */
-export const taskStatuses = ['pending', 'in_progress', 'completed', 'failed', 'cancelled'] as const
 export const TaskStatus = z.enum(taskStatuses)
 export type TaskStatus = z.infer<typeof TaskStatus>
 
@@ -187,7 +187,8 @@ export const move = (task: Task, m: Move): Task | null => {
         : next({ status: 'cancelled', error: m.reason, claimed: null })
     case 'retry':
       return task.status === 'failed' || task.status === 'cancelled'
-        ? next({ status: 'pending', owner: null, claimed: null, error: null, returns: 0 })
+        ? // Why it ended stays on the screen until it is claimed done again.
+          next({ status: 'pending', owner: null, claimed: null, returns: 0 })
         : null
   }
 }

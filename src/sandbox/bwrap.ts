@@ -130,7 +130,8 @@ const viewMounts = (view: View): string[] => {
       .sort((a, b) => b.length - a.length)[0]
     const isThere =
       at === mount.real || mount.at.startsWith('repo/') || (holder !== undefined && bound.includes(holder))
-    if (!isThere && existsSync(mount.real)) args.push('--symlink', mount.real, at)
+    // A link to a folder around itself would lead what follows links round and round.
+    if (!isThere && !isWithin(mount.real, at) && existsSync(mount.real)) args.push('--symlink', mount.real, at)
   }
   // Made read-only last: links and mount points had to be made in them.
   if (isHomeOwn) args.push('--remount-ro', view.home)
@@ -139,12 +140,13 @@ const viewMounts = (view: View): string[] => {
 }
 
 /**
- * Hides a path without making it look deleted to git, which would then commit that: a file or folder that may not be
- * opened. A folder that holds mounts of the view must be passable, so it is merely empty.
+ * Hides a path without making it look deleted to git, which would then commit that: a file that may not be opened, a
+ * folder that can be listed, and is empty, but not entered. What walks the tree (`node --test`, `find`) passes,
+ * and what git knows in it cannot be looked up. A folder that holds mounts of the view must be passable.
  */
 const mask = (path: string, isPassable: boolean): string[] =>
   statSync(path).isDirectory()
-    ? ['--perms', isPassable ? '0755' : '0000', '--tmpfs', path]
+    ? ['--perms', isPassable ? '0755' : '0444', '--tmpfs', path]
     : ['--ro-bind', '/dev/null', path]
 
 /** Is a version like `0.8.0` at least `major.minor`? */

@@ -6,7 +6,6 @@ import type { Permissions } from '../protocol/config.ts'
 import { bwrapArgs } from './bwrap.ts'
 import { commandEnvironment } from './environment.ts'
 import { endLeftovers, type Leftover } from './leftover.ts'
-import { allowsNetwork, obstacle } from './rules.ts'
 import { Running } from './running.ts'
 import type { CommandResult, Probe, Refused, RunOptions, SandboxMode, Shell } from './shell.ts'
 import type { View } from './view.ts'
@@ -48,7 +47,8 @@ export const makeShell = (options: ShellOptions): Shell => {
     const scrubbed = commandEnvironment({ name: view.name, sandboxed, extra: options.env ?? {}, mark, secrets })
     const env = { ...scrubbed, ...run.env }
     const cwd = run.cwd ?? view.cwd
-    const network = allowsNetwork(permissions)
+    // The word alone, as an allow rule: commands in the sandbox see the host's network.
+    const network = permissions.allow.includes('network')
     const running = new Running({
       prefix: sandboxed ? ['bwrap', ...bwrapArgs({ view, version, network, cwd, env })] : [],
       cwd: sandboxed ? '/' : cwd,
@@ -69,7 +69,7 @@ export const makeShell = (options: ShellOptions): Shell => {
     mode,
     permissions,
     async run(run): Promise<CommandResult | Refused> {
-      const refused = refusal(run, { probe, mode, permissions, sandboxed })
+      const refused = await refusal(run, { probe, mode, permissions, sandboxed })
       if (refused) return refused
       for (const earlier of live) if (earlier.isOver()) live.delete(earlier)
       const cwd = run.cwd ?? view.cwd
@@ -110,7 +110,7 @@ interface Rules {
   readonly sandboxed: boolean
 }
 
-const refusal = (run: RunOptions, { probe, mode, permissions, sandboxed }: Rules): Refused | null => {
+const refusal = async (run: RunOptions, { probe, mode, permissions, sandboxed }: Rules): Promise<Refused | null> => {
   if (mode === 'required' && !sandboxed)
     return {
       refused: 'no sandbox',
@@ -118,6 +118,8 @@ const refusal = (run: RunOptions, { probe, mode, permissions, sandboxed }: Rules
         `no sandbox (${probe.detail}), and config.json requires one: commands do not run. ${probe.remedy ? `A person can mend that: ${probe.remedy}.` : ''}`.trim(),
     }
   if (run.trusted) return null
+  // Reading shell takes a large parser: loaded with the first command that has to be judged.
+  const { obstacle } = await import('./rules.ts')
   const found = obstacle(run.command, permissions, sandboxed)
   return found && { refused: found.asks ? 'not allowed' : 'denied', reason: found.reason }
 }

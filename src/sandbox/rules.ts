@@ -119,9 +119,6 @@ export const obstacle = (
   }
 }
 
-/** Does an allow rule consist of the word `network`? Then commands in the sandbox see the host's network. */
-export const allowsNetwork = (permissions: Permissions): boolean => permissions.allow.includes('network')
-
 const shells = new Set(['sh', 'bash', 'dash', 'zsh', 'ksh', 'ash', 'busybox'])
 const evals = new Set(['eval', 'trap'])
 /** Run the command that follows among their arguments. */

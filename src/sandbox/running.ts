@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
-import { type Clock, delay } from '../lib/clock.ts'
+import { type Clock, delay, timerMs } from '../lib/clock.ts'
 import { descendants, findMarked, type Leftover, markVariable, signal } from './leftover.ts'
 import { Output } from './output.ts'
 import type { CommandResult, RunOptions } from './shell.ts'
@@ -160,7 +160,7 @@ export class Running {
           this.#isTold = true
         })
       : new Promise<never>(() => undefined)
-    const timer = setTimeout(() => stop('time'), Math.min(run.timeoutMs, 2 ** 31 - 1))
+    const timer = setTimeout(() => stop('time'), timerMs(run.timeoutMs))
     const onAbort = () => stop('abort')
     run.signal?.addEventListener('abort', onAbort, { once: true })
     if (run.signal?.aborted) onAbort()

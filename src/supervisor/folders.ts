@@ -46,6 +46,7 @@ export class Folders {
     }
     this.#tasks = new TasksFolder({
       ...common,
+      workspace: core.workspace,
       write: scribe ? pages => scribe.write(pages) : undefined,
       blockedBy: task => tasks.graph.blockedBy(task),
       onDrop: async (drops, from) => {

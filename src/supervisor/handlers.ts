@@ -254,8 +254,23 @@ export const makeHandlers = (
       return box.ok ? ok({ items: mail.sent(box.value, limit ?? 100) }) : box
     },
     'inbox.dead': ({ limit }) => {
-      const all = store.deadLetters.read(Math.max(0, store.deadLetters.last - (limit ?? 100)))
-      return ok({ letters: all.map(entry => entry.value) })
+      const { last } = store.deadLetters
+      const cursor = store.deadLetters.cursor(humanInbox)
+      const all = store.deadLetters.read(Math.max(0, last - (limit ?? 100)))
+      return ok({ letters: all.map(({ index, value }) => ({ ...value, seen: index <= cursor })), cursor, last })
+    },
+    'inbox.deadSeen': async ({ upTo }, { actor }) => {
+      const allowed = humanOnly(actor, 'mark dead letters as seen')
+      if (!allowed.ok) return allowed
+      const log = store.deadLetters
+      const index = Math.min(upTo, log.last)
+      if (index > log.cursor(humanInbox))
+        await log.ack(humanInbox, index, {
+          event: 'message.taken',
+          by: actor,
+          info: { deadLetters: true, upTo: index },
+        }).durable
+      return ok({ cursor: log.cursor(humanInbox) })
     },
 
     'request.list': ({ all }) => ok({ requests: all ? requests.all() : requests.waiting() }),

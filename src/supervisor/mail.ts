@@ -5,7 +5,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest, wellFormed } from '../lib/text.ts'
 import type { Message, MessageType, Stored } from '../protocol/message.ts'
 import type { InboxItem } from '../protocol/rpc.ts'
-import type { LogEntry, Store } from '../store/store.ts'
+import type { Log, LogEntry, Store } from '../store/store.ts'
 import type { Roster } from './roster.ts'
 
 /** The human's inbox, and the name the human sends under. */
@@ -42,8 +42,7 @@ export class Mail {
   readonly #roster: Roster
   /** Why a teammate cannot take mail now, or null when it can. */
   readonly #away: (name: string) => string | null
-  /** By inbox: message id → index in its log. */
-  readonly #ids = new Map<string, Map<string, number>>()
+  readonly #known = new Map<string, KnownMail>()
 
   constructor(o: {
     store: Store
@@ -113,13 +112,12 @@ export class Mail {
           'leave the id out and one is given',
         )
       if (!old) {
-        const { index } = this.#store
+        this.#store
           .inbox(name)
           .append(
             { message, origin: 'daemon' },
             { event: 'message.stored', by: out.from, info: { to: name, id: own, type: message.type } },
           )
-        this.#index(name).set(own, index)
       }
       const away = this.#away(name)
       sent.push({
@@ -151,10 +149,14 @@ export class Mail {
     return others.length === 0 ? fail('unknown', 'there is nobody else on the team') : ok(others)
   }
 
-  /** The stored message `id` of an inbox, while it is kept. */
+  /** The stored message `id` of an inbox, while it is kept, and until the inbox is rotated once more. */
   find(name: string, id: string): Stored | undefined {
-    const index = this.#index(name).get(id)
-    return index === undefined ? undefined : this.#store.inbox(name).read(index - 1, 1)[0]?.value
+    let known = this.#known.get(name)
+    if (!known) {
+      known = new KnownMail(this.#store.inbox(name))
+      this.#known.set(name, known)
+    }
+    return known.get(id)
   }
 
   /** Items after an index, with their receipts. Consumes nothing. */
@@ -204,18 +206,52 @@ export class Mail {
     const log = this.#store.inbox(name)
     return log.read(log.cursor(name)).some(entry => isUrgent(entry.value))
   }
+}
 
-  #index(name: string): Map<string, number> {
-    const log = this.#store.inbox(name)
-    let ids = this.#ids.get(name)
-    if (!ids) {
-      ids = new Map()
-      for (const entry of log.read(0)) ids.set(entry.value.message.id, entry.index)
-      const kept = ids
-      log.watch(entry => kept.set(entry.value.message.id, entry.index))
-      this.#ids.set(name, ids)
+/**
+ * The messages of one inbox by id: those in its log, and those that its last trim took. What is sent again, by a sender
+ * that heard no answer or after a crash, comes soon after the first time, and a trim only takes what was read long since:
+ * so an id that two trims lie behind is not sent again, and the ids of an inbox do not grow with all it ever got.
+ */
+class KnownMail {
+  readonly #log: Log<Stored>
+  /** In the order of the log. */
+  readonly #byId = new Map<string, LogEntry<Stored>>()
+  /** Index of what was the first entry in the log at the last look. */
+  #first: number
+
+  constructor(log: Log<Stored>) {
+    this.#log = log
+    this.#first = this.#firstKept()
+    for (const entry of log.read(0)) this.#add(entry)
+    log.watch(entry => {
+      this.#forget()
+      this.#add(entry)
+    })
+  }
+
+  get(id: string): Stored | undefined {
+    return this.#byId.get(id)?.value
+  }
+
+  #add(entry: LogEntry<Stored>): void {
+    const { id } = entry.value.message
+    this.#byId.delete(id)
+    this.#byId.set(id, entry)
+  }
+
+  #forget(): void {
+    const first = this.#firstKept()
+    if (first === this.#first) return
+    for (const [id, { index }] of this.#byId) {
+      if (index >= this.#first) break
+      this.#byId.delete(id)
     }
-    return ids
+    this.#first = first
+  }
+
+  #firstKept(): number {
+    return this.#log.read(0, 1)[0]?.index ?? this.#log.last + 1
   }
 }
 

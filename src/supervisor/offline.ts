@@ -5,6 +5,7 @@ import { ok, type Result } from '../lib/result.ts'
 import type { Config, Member } from '../protocol/config.ts'
 import type { Call, Hello } from '../protocol/rpc.ts'
 import { hold, openReadOnly } from '../store/index.ts'
+import { checkPlaces } from '../store/places.ts'
 import { layout } from '../store/root.ts'
 import type { Store } from '../store/store.ts'
 import { makeCore } from './core.ts'
@@ -38,6 +39,8 @@ export interface Offline {
  * effects are left to the next daemon. Refused while a daemon lives.
  */
 export const holdForAMoment = async (o: OfflineOptions, waitMs = 10_000): Promise<Result<Offline>> => {
+  const places = checkPlaces(o.root)
+  if (!places.ok) return places
   const held = await hold(o.root, 'cli', { version: o.version, clock: o.clock, waitMs, takeover: false })
   if (!held.ok) return held
   const { store, hello } = held.value
@@ -94,7 +97,10 @@ export const holdForAMoment = async (o: OfflineOptions, waitMs = 10_000): Promis
 /** The state as the last holder left it, for a reading command while no daemon runs. Changes are refused by the store. */
 export const readOnly = async (o: OfflineOptions): Promise<Result<Offline>> => {
   const opened = await openReadOnly(o.root, o.clock)
-  if (!opened.ok) return opened
+  if (!opened.ok) {
+    const places = checkPlaces(o.root)
+    return places.ok ? opened : places
+  }
   const { store, asOf } = opened.value
   const hub = await existingHub(o)
   if (!hub.ok) return hub

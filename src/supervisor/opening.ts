@@ -1,3 +1,4 @@
+import { timerMs } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { PlanData, type RequestType, requestTypes } from '../protocol/request-types.ts'
 import type { RpcParsed } from '../protocol/rpc.ts'
@@ -61,7 +62,9 @@ const shutdown = (
   const own = of === actor
   if (!own && actor !== 'human' && actor !== core.config.lead)
     return fail('refused', 'only the human or the lead may ask a teammate to shut down')
-  const graceMs = typeof data.graceMs === 'number' ? data.graceMs : core.config.limits.graceSeconds * 1000
+  const given = typeof data.graceMs === 'number' ? data.graceMs : core.config.limits.graceSeconds * 1000
+  if (!(given >= 0)) return fail('invalid', `graceMs is ${given}`, 'give milliseconds, 0 or more')
+  const graceMs = timerMs(given)
   return ok({
     type: 'shutdown_request',
     from: actor,

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Clock } from '../lib/clock.ts'
-import { iso } from '../lib/clock.ts'
+import { iso, timerMs } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import {
   answer,
@@ -64,7 +64,8 @@ export class Requests {
       const task = taskOf(request)
       if (task !== null) this.#about.set(task, (this.#about.get(task) ?? new Set()).add(request.id))
       if (request.deadline !== null && !this.#deadlines.has(request.id))
-        this.#deadlines.set(request.id, clock.mono() + Math.max(0, Date.parse(request.deadline) - clock.wall()))
+        // One that cannot be read (a file by hand) is due: no timer waits for it over and over.
+        this.#deadlines.set(request.id, clock.mono() + timerMs(Date.parse(request.deadline) - clock.wall()))
     }
     const see = (request: Request) => {
       if (request.type === 'merge_request') this.#merges.set(request.data.task, request.id)
@@ -138,6 +139,7 @@ export class Requests {
     }
     const wall = this.#clock.wall()
     const id = `req_${this.#last + 1}`
+    const deadlineMs = o.deadlineMs === undefined ? null : timerMs(o.deadlineMs)
     const made = Request.safeParse({
       id,
       type: o.type,
@@ -150,7 +152,7 @@ export class Requests {
       bodyHash,
       data: o.data,
       createdAt: iso(wall),
-      deadline: o.deadlineMs === undefined ? null : iso(wall + o.deadlineMs),
+      deadline: deadlineMs === null ? null : iso(wall + deadlineMs),
       history: [{ at: iso(wall), by: o.from, act: 'open' }],
       decidedBy: null,
       decidedAt: null,
@@ -163,7 +165,7 @@ export class Requests {
         'invalid',
         `${o.type}: ${made.error.issues.map(issue => `${issue.path.join('.')}: ${issue.message}`).join('; ')}`,
       )
-    if (o.deadlineMs !== undefined) this.#deadlines.set(id, this.#clock.mono() + o.deadlineMs)
+    if (deadlineMs !== null) this.#deadlines.set(id, this.#clock.mono() + deadlineMs)
     const put = this.#store.requests.create(id, made.data, {
       event: 'request.opened',
       by: o.from,

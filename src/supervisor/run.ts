@@ -27,7 +27,7 @@ import { Notices } from './notices.ts'
 import { PingPong } from './ping-pong.ts'
 import { afterClaim, Proof } from './proof.ts'
 import { Quiet } from './quiet.ts'
-import { type DownOptions, releaseOrphans, Shutdown, settleShutdown } from './shutdown.ts'
+import { type DownOptions, releaseOrphans, Shutdown, type Stopping, settleShutdown } from './shutdown.ts'
 import { makeStatus } from './status.ts'
 import { takeTaskMessage, takeTaskMessages } from './task-messages.ts'
 import { Waits } from './waits.ts'
@@ -241,7 +241,7 @@ export class Run implements Daemon {
   down(o: DownOptions): Promise<Result<DownReport>> {
     if (o.names) return this.#shutdown.all({ ...o, by: 'human' })
     if (this.#going && o.force) void this.#forceAll()
-    this.#going ??= this.#down(o, { exit: 0, reason: 'team down' })
+    this.#going ??= this.#down({ ...o, by: 'human' }, { exit: 0, reason: 'team down' })
     return this.#going
   }
 
@@ -253,9 +253,9 @@ export class Run implements Daemon {
     void this.#end({ exit: 1, reason: `it cannot go on: ${text}` })
   }
 
-  async #down(o: DownOptions, end: { exit: number; reason: string }): Promise<Result<DownReport>> {
+  async #down(o: Stopping, end: { exit: number; reason: string }): Promise<Result<DownReport>> {
     this.#crew.dispatch.pause()
-    const report = await this.#shutdown.all({ ...o, by: 'human' })
+    const report = await this.#shutdown.all(o)
     if (report.ok && report.value.rejected.length > 0) {
       this.#going = null
       this.#crew.dispatch.resume()
@@ -280,7 +280,8 @@ export class Run implements Daemon {
     const timeoutMs = this.#o.config.limits.graceSeconds * 1000
     const reason =
       open === 0 ? 'everything is done' : open === 1 ? '1 task waits for a person' : `${open} tasks wait for a person`
-    this.#going = this.#down({ force: false, timeoutMs }, { exit: open === 0 ? 0 : 1, reason })
+    const stopping: Stopping = { force: false, timeoutMs, by: 'supervisor', why: reason }
+    this.#going = this.#down(stopping, { exit: open === 0 ? 0 : 1, reason })
     await this.#going
     return this.#ended
   }

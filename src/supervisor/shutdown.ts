@@ -12,6 +12,9 @@ type How = DownReport['stopped'][number]['how']
 /** What `team down` asks for: everybody, or only `names`. */
 export type DownOptions = RpcParsed<'down'>
 
+/** Who stops the team, and why, where it was not a person. */
+export type Stopping = DownOptions & { readonly by: 'human' | 'supervisor'; readonly why?: string }
+
 /** After its deadline a thread gets so long to flush before it is ended. */
 const forceGraceMs = 2000
 
@@ -25,8 +28,10 @@ export class Shutdown {
   readonly #afterStop: (name: string) => Promise<void>
   readonly #failed: (error: unknown) => void
   readonly #notices: Notices
-  /** Requests whose effect runs in this process. */
+  /** Requests whose effect runs in this process, and those whose end is still asked for. */
   readonly #running = new Map<string, Promise<How>>()
+  /** How many calls of `all` ask for the end of a request. */
+  readonly #asking = new Map<string, number>()
 
   constructor(o: {
     core: Core
@@ -43,6 +48,11 @@ export class Shutdown {
     this.#failed = o.onFailure
   }
 
+  /** How many requests it still has to do with. */
+  get underWay(): number {
+    return new Set([...this.#running.keys(), ...this.#asking.keys()]).size
+  }
+
   /** Follows one request: starts its effect when its state calls for one, once. */
   advance(request: ShutdownRequest): void {
     if (request.effect?.step === 'done' || request.outcome === null || this.#running.has(request.id)) return
@@ -54,7 +64,7 @@ export class Shutdown {
    * Asks everyone. All ended (by approval, or by force at the deadline): their names and how. One rejected: the reasons; those
    * who had ended for it are started again, since the daemon goes on.
    */
-  async all(o: DownOptions & { by: string }): Promise<Result<DownReport>> {
+  async all(o: Stopping): Promise<Result<DownReport>> {
     const stopped: DownReport['stopped'][number][] = []
     const rejected: DownReport['rejected'][number][] = []
     const one = async (name: string): Promise<void> => {
@@ -75,12 +85,24 @@ export class Shutdown {
         from: o.by,
         to: name,
         title: `shut down, ${name}`,
-        body: `${o.names ? 'You are' : 'The team is'} being stopped. Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.`,
-        data: { teammate: name, graceMs: o.timeoutMs },
+        body: `${o.names ? 'You are' : 'The team is'} being stopped${o.why === undefined ? '' : ` (${o.why})`}. Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.`,
+        data: { teammate: name, graceMs: o.timeoutMs, ...(o.names ? {} : { wholeTeam: true }) },
         deadlineMs: o.timeoutMs,
       })
       if (!opened.ok) throw new Error(opened.fault.message)
-      const ended = await this.#ended(opened.value.request.id)
+      const { id } = opened.value.request
+      this.#asking.set(id, (this.#asking.get(id) ?? 0) + 1)
+      try {
+        await follow(name, id)
+      } finally {
+        const others = (this.#asking.get(id) ?? 1) - 1
+        if (others > 0) this.#asking.set(id, others)
+        else this.#asking.delete(id)
+        this.#forget(id)
+      }
+    }
+    const follow = async (name: string, id: string): Promise<void> => {
+      const ended = await this.#ended(id)
       if (ended.status === 'rejected' && ended.outcome === 'decided') {
         rejected.push({ name, reason: ended.reason ?? 'no reason given' })
         return
@@ -97,7 +119,9 @@ export class Shutdown {
       stopped.push({ name, how: await this.#effect(ended, ended.status === 'approved') })
     }
     await Promise.all((o.names ?? this.#core.roster.names).map(one))
-    if (rejected.length > 0 && !o.names) for (const { name } of stopped) this.#threads.restart(name)
+    // One that was stopped alone meanwhile stays so.
+    if (rejected.length > 0 && !o.names)
+      for (const { name } of stopped) if (isLive(this.#core, name)) this.#threads.restart(name)
     return ok({ stopped, rejected })
   }
 
@@ -124,8 +148,22 @@ export class Shutdown {
       // It is known as running before its first step, whose record is told to `advance` again.
       run = Promise.resolve().then(() => this.#run(request, approved))
       this.#running.set(request.id, run)
+      // Who waits for `run` is told when it fails.
+      run.then(
+        () => this.#forget(request.id),
+        () => {},
+      )
     }
     return run
+  }
+
+  /**
+   * Lets go of a request whose effect is on record as done, so that `advance` starts it no second time, and which no `all`
+   * will ask about. One that failed stays: it is not tried again in this process.
+   */
+  #forget(id: string): void {
+    if (this.#asking.has(id) || this.#core.requests.get(id)?.value.effect?.step !== 'done') return
+    this.#running.delete(id)
   }
 
   async #run(request: ShutdownRequest, approved: boolean): Promise<How> {
@@ -139,6 +177,9 @@ export class Shutdown {
       ? await this.#threads.leave(teammate, 'shutdown approved', graceMs)
       : await this.#threads.stop(teammate, 'nobody answered the shutdown request in time', forceGraceMs)
     await this.#afterStop(teammate)
+    // Also while the whole team is being stopped: what was asked of it alone holds over the next start.
+    if (request.data.wholeTeam === undefined && this.#threads.status(teammate)?.state === 'stopped')
+      stayStopped(this.#core, teammate)
     const how: How = approved && end === 'bye' ? (task ? 'approved' : 'idle') : 'forced'
     requests.effect(
       request.id,
@@ -158,22 +199,28 @@ export const withdrawShutdowns = ({ requests }: Core, name: string): void => {
       requests.end(request.id, 'withdrawn', 'supervisor', `${name} has ended already`)
 }
 
+/** Puts a teammate that was stopped alone on record as such, until somebody restarts it. */
+const stayStopped = (core: Core, name: string): void => {
+  if (isLive(core, name)) setStanding(core, name, 'stopped', 'it was shut down')
+}
+
 /**
- * Brings to an end what an earlier daemon left of a shutdown, before any thread starts. What a person granted a teammate that
- * asked for it holds: it is not started. What a teammate was asked, and what it agreed to, went with the daemon. One that
- * still waits for a person goes on waiting.
+ * Brings to an end what an earlier daemon left of a shutdown, before any thread starts. What was decided about one teammate
+ * alone, by itself or by a person, holds, and so does its silence past the deadline: it is not started. Of a stop of the whole
+ * team nothing holds, since this is the start that follows it. What a teammate was asked and has not answered went with the
+ * daemon; one that still waits for a person goes on waiting.
  */
 export const settleShutdown = (core: Core, request: ShutdownRequest): void => {
   const { requests } = core
   const { teammate } = request.data
-  const own = request.to !== teammate
   if (request.outcome === null) {
-    if (!own) requests.end(request.id, 'withdrawn', 'supervisor', 'the daemon it was about has ended')
+    if (request.to === teammate)
+      requests.end(request.id, 'withdrawn', 'supervisor', 'the daemon it was about has ended')
     return
   }
   const due = request.outcome === 'expired' || (request.outcome === 'decided' && request.status === 'approved')
   if (!due || request.effect?.step === 'done') return
-  if (own && core.roster.has(teammate)) setStanding(core, teammate, 'stopped', 'it was shut down')
+  if (request.data.wholeTeam === undefined && core.roster.has(teammate)) stayStopped(core, teammate)
   requests.effect(request.id, 'done', 'ok', 'the daemon ended meanwhile')
 }
 

@@ -2,6 +2,7 @@ import type { Hello, QueuedLease, Status, TaskShown } from '../protocol/rpc.ts'
 import type { Waiting } from '../protocol/teammate.ts'
 import type { Probe } from '../sandbox/shell.ts'
 import type { Core } from './core.ts'
+import { humanInbox } from './mail.ts'
 import { unfit } from './schedule.ts'
 import { shown } from './shown.ts'
 import type { ThreadStatus } from './threads.ts'
@@ -69,7 +70,7 @@ export const makeStatus = async (
     // What a daemon gave went down with it.
     leases: o.live ? leases : { held: [], queued: leases.queued.map(lease => ({ ...lease, behind: [] })) },
     problems: [...o.problems, ...derivedProblems(core, list, o.probe, o.live)],
-    deadLetters: store.deadLetters.last,
+    deadLetters: unseenLetters(core),
   }
 }
 
@@ -111,9 +112,10 @@ const derivedProblems = (
       else if (status && status.restarts > 0)
         problems.push(`${member.name} died ${status.restarts} times: ${firstLine(status.reason)}`)
     }
-  if (core.store.deadLetters.last > 0)
+  const letters = unseenLetters(core)
+  if (letters > 0)
     problems.push(
-      `${core.store.deadLetters.last} ${core.store.deadLetters.last === 1 ? 'line of an inbox was no message' : 'lines of inboxes were no messages'}: team inbox --dead tells why`,
+      `${letters} ${letters === 1 ? 'line of an inbox was no message' : 'lines of inboxes were no messages'}: team inbox --dead tells why, with --ack it is off this list`,
     )
   if (probe && probe.kind === 'none')
     problems.push(
@@ -125,6 +127,9 @@ const derivedProblems = (
     problems.push('sandbox is off: authority is not defended on this machine, same user, same files')
   return problems
 }
+
+/** How many lines were no messages, of those that the human has not marked as seen. */
+const unseenLetters = ({ store }: Core): number => store.deadLetters.last - store.deadLetters.cursor(humanInbox)
 
 /** Why nobody on the team may ever be given this task, or null when somebody may. */
 const nobodyFits = (core: Core, task: TaskShown): string | null => {

@@ -31,6 +31,8 @@ const events: Record<TaskMove['move'], EventType> = {
 /**
  * Every act on tasks: ids, names of dependencies, cycles, moves. One instance a holder; the graph follows the store.
  * A mark `drop/<key>` makes adding idempotent, and atomic over a crash: it holds the whole tasks until all are created.
+ * From then on it holds their ids, and stays as they do: nobody can say when a file that was put back from `dropped/`, or a
+ * line of an old inbox, is read for the last time, and no id is given twice.
  */
 export class Tasks {
   readonly graph = new Graph()

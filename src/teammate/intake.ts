@@ -20,7 +20,7 @@ const longestMessage = 16_000
 /** How many unread entries are looked at to find what is urgent among them. */
 export const lookAhead = 1000
 
-/** Decisions, requests and what is urgent. */
+/** Urgent mail, decisions and requests: before the rest, and a reason to end a wait for the model. */
 export const comesFirst = ({ stored: { message } }: InboxItem): boolean =>
   message.urgent === true || message.type === 'decision' || message.type === 'request'
 

@@ -9,7 +9,7 @@ import { isRetryable, type ModelFault } from '../model/model.ts'
 import type { Call } from '../protocol/rpc.ts'
 import type { AssignedTask, ToThread } from '../protocol/thread.ts'
 import { takeBranch } from './branch.ts'
-import { type Choice, Intake } from './intake.ts'
+import { type Choice, comesFirst, Intake } from './intake.ts'
 import type { LifeOptions } from './life-options.ts'
 import { Parking } from './parking.ts'
 import { answerHuman } from './reply.ts'
@@ -225,8 +225,9 @@ export class Life {
         if (ended++ < mostReminders) items = [note(reminder(this.#inHand?.id ?? ''))]
         else await this.#fail(`it ended its turn ${ended} times without completing the task`)
       } else if (end.how === 'fault') {
-        if (isRetryable(end.fault.kind) && parks < mostParks) await this.#park(end.fault, parks++)
-        else {
+        if (isRetryable(end.fault.kind) && parks < mostParks) {
+          if (await this.#park(end.fault, parks)) parks++
+        } else {
           await this.#fail(`the model could not be worked with: ${sayFault(end.fault)}`)
           this.#giveUpOn(end.fault)
         }
@@ -271,7 +272,8 @@ export class Life {
     this.#resume = false
     this.#turn = new AbortController()
     this.#voice.show('working')
-    for (let parks = 0; ; ) {
+    let parks = 0
+    for (;;) {
       if (choice === null) await this.#parking.wait()
       if (this.#ending !== null || this.#next) {
         // Only looked at: it enters the context with what comes instead.
@@ -287,7 +289,7 @@ export class Life {
         this.#giveUpOn(end.fault)
         return true
       }
-      await this.#park(end.fault, parks++)
+      if (await this.#park(end.fault, parks)) parks++
       if (this.#ending !== null || this.#next) return true
     }
   }
@@ -361,19 +363,37 @@ export class Life {
     }
   }
 
-  /** Every retry failed: waits longer, shown as such. A word of the daemon wakes it; a shutdown is agreed to. */
-  async #park(fault: ModelFault, before: number): Promise<void> {
-    const ms = (this.#o.parkMs ?? 30_000) * 2 ** before
-    const woken = new AbortController()
+  /**
+   * Every retry failed: waits longer, shown as such. True when the wait went by. Ordinary mail waits with it; what is urgent,
+   * a decision, a shutdown (which is agreed to) and the end of the task are reasons to look at once, and no failure.
+   */
+  async #park(fault: ModelFault, before: number): Promise<boolean> {
+    const { clock, parkMs, model } = this.#o
+    const end = clock.mono() + (parkMs ?? 30_000) * 2 ** before
+    let woken = new AbortController()
     this.#wake = () => woken.abort()
-    this.#voice.show('waiting', { what: `the model (${sayFault(fault)})`, whom: this.#o.model.label })
-    // Waking is a reason to look at once, not a failure.
-    await delay(ms, woken.signal).catch(() => undefined)
+    this.#voice.show('waiting', { what: `the model (${sayFault(fault)})`, whom: model.label })
+    let isOver = false
+    while (!(isOver || (await this.#isCalled()))) {
+      isOver = await delay(end - clock.mono(), woken.signal).then(
+        () => true,
+        () => false,
+      )
+      // What comes while the mail is looked at wakes the next wait.
+      if (!isOver) woken = new AbortController()
+    }
     this.#wake = null
-    const choice = this.#ending === null ? await this.#intake.next(this.#o.session.mail) : null
-    // Only looked at: it enters the context at the next boundary.
-    if (choice && !(await this.#agreeToStop(choice))) this.#intake.due = true
     if (this.#ending === null) this.#voice.show('working')
+    return isOver
+  }
+
+  /** Is there a reason to end a wait for the model early? What is only looked at enters the context at the next boundary. */
+  async #isCalled(): Promise<boolean> {
+    const choice = this.#ending === null ? await this.#intake.next(this.#o.session.mail) : null
+    if (choice && !(await this.#agreeToStop(choice))) this.#intake.due = true
+    return (
+      this.#ending !== null || this.#left !== null || this.#next !== null || (choice?.picked.some(comesFirst) ?? false)
+    )
   }
 
   #giveUpOn(fault: ModelFault): void {

@@ -65,30 +65,6 @@ describe('exit codes', () => {
   test('the built file is a program by itself, as an installed package links it', () => {
     expect(execFileSync(command, ['--version'], { encoding: 'utf8' }).trim()).toMatch(/^\d+\.\d+\.\d+/)
   })
-
-  test('help costs nothing and names every command with examples', async () => {
-    const help = await teamOk(['--help'], { cwd: tempFolder() })
-    for (const name of [
-      'init',
-      'up',
-      'down',
-      'status',
-      'task',
-      'inbox',
-      'send',
-      'requests',
-      'approve',
-      'reject',
-      'diff',
-      'land',
-      'logs',
-      'doctor',
-      'demo',
-      'restart',
-    ])
-      expect(help).toContain(`team ${name}`)
-    expect(await teamOk(['send', '--help'])).toContain('Examples:')
-  })
 })
 
 describe('without a daemon', () => {

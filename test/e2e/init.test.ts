@@ -78,3 +78,13 @@ test.each([
   expect([ran.code, ran.stderr]).toEqual([2, expect.stringContaining(message)])
   expect(existsSync(dir)).toBe(false)
 })
+
+test('init in a folder whose parent does not exist is refused, names it, and makes nothing', async () => {
+  const at = tempFolder()
+  const ran = await team(['init', '--yes', join(at, 'wrong', 'path', 'here')])
+  expect([ran.code, ran.stderr]).toEqual([2, expect.stringContaining(`no folder ${join(at, 'wrong', 'path')}`)])
+  expect(existsSync(join(at, 'wrong'))).toBe(false)
+  await teamOk(['init', '--yes', join(at, 'new')])
+  const inFile = await team(['init', '--yes', join(at, 'new', 'config.json')])
+  expect([inFile.code, inFile.stderr]).toEqual([2, expect.stringContaining('is a file')])
+})

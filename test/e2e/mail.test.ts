@@ -267,6 +267,17 @@ test('A17 mail that comes during a long tool call stands in the next request, af
   expect(taken(root, 'alice')).toHaveLength(1)
 })
 
+/** The daemon may put a file back before its folder is gone: as with `rm -r`, one tries again then. */
+const removeWhileItFills = (folder: string): void => {
+  for (let tries = 0; ; tries++)
+    try {
+      rmSync(folder, { recursive: true })
+      return
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY' || tries > 100) throw error
+    }
+}
+
 describe('the folder of messages', () => {
   test('J01 ten lines at once, two hundred at a pace and a writer that never pauses are all read, once', async () => {
     const { root, up } = await scriptedTeam({ alice: () => 'Read.' })
@@ -291,7 +302,7 @@ describe('the folder of messages', () => {
   test('J03 with the folders missing at the start, what is written right after ready is seen', async () => {
     const { root, up } = await scriptedTeam({ alice: () => 'Read.' })
     await teamOk(['task', 'add', 'Known before', '--root', root])
-    for (const folder of ['.messages', '.tasks']) rmSync(join(root, folder), { recursive: true, maxRetries: 10 })
+    for (const folder of ['.messages', '.tasks']) removeWhileItFills(join(root, folder))
     await up()
     appendFileSync(inboxFile(root), line('n=0'))
     writeFileSync(join(root, '.tasks', 'first.json'), '{"title":"Dropped at once"}')
@@ -306,7 +317,7 @@ describe('the folder of messages', () => {
     await teamOk(['task', 'add', 'Stays', '--after', 'Never', '--root', root])
     await quiet(root, 'alice')
     for (let round = 1; round <= 3; round++) {
-      for (const folder of ['.messages', '.tasks']) rmSync(join(root, folder), { recursive: true, maxRetries: 10 })
+      for (const folder of ['.messages', '.tasks']) removeWhileItFills(join(root, folder))
       await teamOk(['send', 'alice', `n=${round * 2}`, '--root', root])
       await until(() => existsSync(join(root, '.tasks', 'task_1.json')) && existsSync(join(root, '.messages')))
       appendFileSync(inboxFile(root), line(`n=${round * 2 + 1}`))

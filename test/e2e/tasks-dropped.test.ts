@@ -4,6 +4,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   truncateSync,
@@ -317,12 +318,15 @@ describe('drops', () => {
   test('odd things in the folder: each is taken, refused by name or left alone, and nothing else suffers', async () => {
     const { root, up } = await scriptedTeam({}, nobody)
     const outside = join(root, '..', 'outside.json')
-    writeFileSync(outside, '{"title":"By a link"}')
+    writeFileSync(outside, '{"title":"From outside"}')
     const daemon = await up()
     const tasks = join(root, '.tasks')
     mkdirSync(join(tasks, 'folder.json'))
     mkdirSync(join(tasks, 'task_77.json'))
-    symlinkSync(outside, join(tasks, 'link.json'))
+    symlinkSync(outside, join(tasks, 'outside.json'))
+    mkdirSync(join(root, 'plans'))
+    writeFileSync(join(root, 'plans', 'linked.json'), '{"title":"By a link"}')
+    symlinkSync('../plans/linked.json', join(tasks, 'link.json'))
     symlinkSync('/nowhere/at/all.json', join(tasks, 'dangling.json'))
     symlinkSync('round.json', join(tasks, 'round.json'))
     drop(root, 'latin.json', Buffer.from('{"title":"caf\xe9"}', 'latin1'))
@@ -362,6 +366,7 @@ describe('drops', () => {
       })),
     )
     drop(root, 'notes.txt', 'not a task')
+    drop(root, 'idea.markdown', '# An idea')
     drop(root, 'README.md', '# Read me')
     await settled(root, at => at.tasks.filter(task => task.title.startsWith('Many')).length === 500)
     const refused = [
@@ -376,6 +381,13 @@ describe('drops', () => {
       'typo',
       'two.json',
       'empty',
+      'outside.json',
+      'dangling.json',
+      'round.json',
+      'folder.json',
+      'task_77.json',
+      'notes.txt',
+      'idea.markdown',
     ]
     const now = await settled(root, at => refused.every(name => at.problems.some(text => text.includes(name))))
     const titles = now.tasks.map(task => task.title).filter(title => !title.startsWith('Many'))
@@ -394,6 +406,7 @@ describe('drops', () => {
     )
     expect(now.tasks.find(task => task.title === 'Has the id x')?.id).toBe('x')
     expect(titled(now, 'Many 499')?.dependsOn).toEqual([titled(now, 'Many 498')?.id])
+    expect(titles).not.toContain('From outside')
     for (const task of now.tasks) expect(task.title).not.toMatch(/\p{Cc}/u)
     expect(existsSync(outside)).toBe(true)
     expect(now.problems.filter(text => text.length > 2000)).toEqual([])
@@ -406,7 +419,16 @@ describe('drops', () => {
     await until(() => existsSync(taskFile(root, titled(now, 'Many 499')?.id ?? '')))
     // A refusal is told a person once, restarts or not.
     const told = (await inboxOf(root, 'user')).items.map(item => item.stored.message.content)
-    expect(told.filter(text => text.includes('typo.json'))).toHaveLength(1)
+    const once = ['typo.json', 'outside.json', 'dangling.json', 'folder.json', 'notes.txt', 'idea.markdown']
+    for (const name of once) expect(told.filter(text => text.includes(`.tasks/${name}:`))).toHaveLength(1)
+    expect(told.filter(text => text.includes('README'))).toEqual([])
+    expect(told.find(text => text.includes('idea.markdown'))).toContain('rename it to idea.md')
+    renameSync(join(tasks, 'idea.markdown'), join(tasks, 'idea.md'))
+    rmSync(join(tasks, 'notes.txt'))
+    await settled(
+      root,
+      at => titled(at, 'An idea') !== undefined && !at.problems.some(text => /idea\.|notes/.test(text)),
+    )
     // Once mended it is taken, and its note is gone.
     drop(root, 'typo.json', { title: 'Typo mended' })
     await settled(

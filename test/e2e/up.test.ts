@@ -113,6 +113,9 @@ test('up --once ends by itself: 0 when nothing is left to do, 1 when a person is
   await teamOk(['task', 'add', 'Needs somebody', '--after', 'something that never comes', '--root', root])
   const ran = await team(['up', '--once', '--root', root])
   expect([ran.code, ran.stdout]).toEqual([1, expect.stringContaining('1 task waits for a person')])
+  // Nobody asked for the end of the run: it is the daemon's own.
+  expect(ran.stdout).toMatch(/supervisor asks alice for a decision: .*shut down, alice/)
+  expect(ran.stdout).not.toContain('human asks')
 })
 
 test('logs -f tells what happens as it happens, and ends with the daemon', async () => {

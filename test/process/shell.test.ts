@@ -338,6 +338,32 @@ describe.skipIf(found.kind !== 'bwrap')('the sandbox', () => {
     }
   })
 
+  test('what walks the tree passes what is hidden of a team root, sees nothing of it and writes nothing there', async () => {
+    const own = makePlace(true)
+    try {
+      writeFileSync(join(own.root, 'sum.test.mjs'), "import test from 'node:test'\ntest('adds', () => {})\n")
+      writeFileSync(join(own.root, '.tasks/task_1.json'), 'needle')
+      const shell = shellWith({ view: own.view('dave') })
+      for (const [command, expected] of [
+        ['node --test', /^. pass 1$/m],
+        ['grep -r needle . --exclude=config.json ; test $? = 1 && echo none', /^none$/m],
+        ['find . -path ./.git -prune -o -print', /^\.\/\.tasks$/m],
+      ] as const) {
+        const { output, exitCode } = await run(shell, command)
+        expect([command, exitCode, output]).toEqual([command, 0, expect.stringMatching(expected)])
+        expect(output).not.toMatch(/EACCES|[Pp]ermission denied|task_1/)
+      }
+      const { output } = await run(
+        shell,
+        'for f in .tasks .messages .team; do echo x > $f/y && echo written; done; chmod 755 .tasks',
+      )
+      expect(output).not.toMatch(/^written$/m)
+      expect(output).toMatch(/chmod.*Read-only file system/)
+    } finally {
+      own.remove()
+    }
+  })
+
   test('a deny rule refuses, and so does what no rule can read; everything else runs', async () => {
     const shell = shellWith({ permissions: { allow: [], ask: ['curl'], deny: ['rm -rf'] } })
     const ask = (command: string) => shell.run({ command, timeoutMs: 5000, outputBytes: 1000, outputMaxBytes: 10_000 })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { dropKind, idInName, parseDrops } from '../../src/protocol/drop.ts'
+import { dropKind, idInName, isSideFile, notRead, parseDrops } from '../../src/protocol/drop.ts'
 import { jsonFault, place } from '../../src/protocol/json-place.ts'
 
 const parse = (file: string, text: string) => parseDrops(file, Buffer.from(text))
@@ -181,6 +181,19 @@ test('READMEs, dotfiles and side files of editors are no drops', () => {
   expect(['task_1.json', 'task_a-b.json', 'task_.json', 'task_1.rejected-x.json', 'x.json'].map(idInName)).toEqual([
     '1', 'a-b', null, '1.rejected-x', null,
   ]) // biome-ignore format: a list
+})
+
+test('a file whose ending is not read is told so, with the name that would be', () => {
+  for (const file of ['README.md', '.DS_Store', 'a.json~', 'Thumbs.db', 'a.json.error.txt'])
+    expect(isSideFile(file)).toBe(true)
+  for (const file of ['task.txt', 'plan.yml.txt', 'idea.markdown', 'notes'])
+    expect([dropKind(file), isSideFile(file)]).toEqual([null, false])
+  const only = 'is not read, only .md, .json, .yaml and .yml are: rename it'
+  expect(notRead('task.txt')).toBe(`the ending .txt ${only} to task.md, or take it out`)
+  expect(notRead('plan.yml.txt')).toContain('rename it to plan.yml,')
+  expect(notRead('idea.markdown')).toContain('rename it to idea.md,')
+  expect(notRead('notes')).toBe(`a file without an ending ${only} to notes.md, or take it out`)
+  expect(notRead('a.json.gz')).toBe(`the ending .gz ${only}, or take it out`)
 })
 
 test('YAML anchors and merge keys are read as their writer meant them', () => {

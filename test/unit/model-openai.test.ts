@@ -187,3 +187,50 @@ describe('faults', () => {
     expect(never.server.requests.length).toBeLessThan(4)
   })
 })
+
+describe('an answer without bound', () => {
+  const big = 'x'.repeat(9_000_000)
+  const call = (args: string) => ({
+    choices: [{ delta: { tool_calls: [{ index: 0, id: 'a', function: { name: 'ls', arguments: args } }] } }],
+  })
+  const give = async (reply: Reply, config: ModelConfig = {}) => {
+    const { turn } = await open([reply], config)
+    const got = await turn()
+    await server?.close()
+    return got
+  }
+  const given = {
+    stop: 'error',
+    calls: [],
+    fault: { kind: 'unusable', message: expect.stringContaining('larger than') },
+  }
+
+  test('a giant argument in one line of a stream, in pieces or in a whole body is given up, and nothing is run', async () => {
+    expect(await give({ chunks: [call(big)], ends: 'hang' })).toMatchObject(given)
+    expect(await give({ raw: `data: ${big.repeat(4)}` })).toMatchObject(given)
+    expect(await give({ chunks: Array.from({ length: 10 }, () => call(big.slice(0, 900_000))) })).toMatchObject(given)
+    const whole = JSON.stringify({ choices: [{ message: { content: big.repeat(4) } }] })
+    expect(await give({ raw: whole, type: 'application/json' })).toMatchObject(given)
+    const thought = { choices: [{ delta: { reasoning_content: big.slice(0, 900_000) } }] }
+    expect(await give({ chunks: Array.from({ length: 10 }, () => thought), ends: 'hang' })).toMatchObject(given)
+    const empty = {
+      choices: [{ delta: { tool_calls: Array.from({ length: 9000 }, (_, i) => ({ index: i, id: `c${i}` })) } }],
+    }
+    expect(await give({ chunks: [empty], ends: 'hang' })).toMatchObject(given)
+  })
+  test('the bound follows maxOutputTokens; what is below it is taken whole', async () => {
+    const text = (n: number) => ({ choices: [{ delta: { content: big.slice(0, n) }, finish_reason: 'stop' }] })
+    expect((await give({ chunks: [text(900_000)] }, { maxOutputTokens: 9 })).text).toHaveLength(900_000)
+    expect(await give({ chunks: [text(600_000), text(600_000)] }, { maxOutputTokens: 9 })).toMatchObject(given)
+    // Many events in one piece of the body, each small.
+    expect((await give({ chunks: Array.from({ length: 20_000 }, () => text(100)) })).text).toHaveLength(2_000_000)
+  })
+  test('the body of an error is read as far as it says something', async () => {
+    const got = await give({ status: 500, body: { error: { message: `engine died ${big}` } } })
+    expect(got.fault).toMatchObject({
+      kind: 'overloaded',
+      status: 500,
+      message: expect.stringContaining('engine died'),
+    })
+  })
+})

@@ -301,3 +301,21 @@ describe('mail', () => {
     expect(ids).toEqual(['msg_req_1', 'msg_req_1_supervisor'])
   })
 })
+
+it('deadlines of any size, and one in a file that is no date, neither throw nor keep a timer busy', () => {
+  const { at, store, requests, clock, mail } = setup()
+  for (const [i, deadlineMs] of [1e300, -1e300, Number.NaN, 0.5].entries())
+    expect(requests.open({ ...shutdown('alice', `number ${i}`), deadlineMs }).ok).toBe(true)
+  at.mono += 1
+  requests.expire()
+  expect(requests.waiting()).toHaveLength(1)
+  const { id, request } = { id: 'req_9', request: { ...requests.all()[0], id: 'req_9', outcome: null } }
+  store.requests.create(id, { ...request, status: 'pending', deadline: 'tomorrow' } as never, {
+    event: 'request.opened',
+    by: 'human',
+  })
+  const again = new Requests(store, clock, mail)
+  expect(again.untilNext()).toBe(0)
+  again.expire()
+  expect(again.get(id)?.value.outcome).toBe('expired')
+})

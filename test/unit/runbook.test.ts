@@ -231,9 +231,11 @@ describe('the runbook model', () => {
   })
 
   it('gives up a task that was sent back when its runbook does not say what then', async () => {
-    const { calls } = await carry([task('note: main', 'verify failed on the merged result')])
+    const why = 'the merge was rejected by human: No test covers the empty file'
+    const { calls } = await carry([task('note: main', why)])
     expect(brief(calls)).toEqual([['task', 'fail']])
     expect(calls[0]?.args.summary).toContain('If sent back')
+    expect(calls[0]?.args.summary).toContain(why)
   })
 
   it('begins anew when the task was released in the middle, which its runbook need not provide for', async () => {

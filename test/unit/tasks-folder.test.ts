@@ -3,6 +3,7 @@ import {
   copyFileSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -13,6 +14,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -29,12 +31,14 @@ import { foreign, json, tempRoot, until } from '../support/folders.ts'
 
 const by = { event: 'task.created', by: 'supervisor' } as const
 let root: string
+let workspace: string
 let remove: () => void
 let dir: string
 let store: Store
 let team: Team
 beforeEach(() => {
   ;({ root, remove } = tempRoot())
+  workspace = mkdtempSync(join(tmpdir(), 'team-workspace-'))
   dir = join(root, '.tasks')
   store = openMemoryStore(clock)
   team = new Team()
@@ -42,6 +46,7 @@ beforeEach(() => {
 afterEach(async () => {
   await team.stop()
   remove()
+  rmSync(workspace, { recursive: true })
 })
 
 /** As much of a supervisor as the folder asks for: ids, cycles, one drop for each key. */
@@ -63,6 +68,7 @@ class Team {
     })
     const folder = new TasksFolder({
       root,
+      workspace,
       store,
       blockedBy: task => this.graph.blockedBy(task),
       onDrop: async (drops, { file, key }) => this.#drop(drops, file, key),
@@ -115,6 +121,11 @@ class Team {
   }
 }
 
+/** What stands wrong with drops, by file. */
+const reasons = (): [string, string][] =>
+  (team.folder?.problems() ?? [])
+    .map(({ file, reason }): [string, string] => [file, reason])
+    .sort(([a], [b]) => (a < b ? -1 : 1))
 const now = () => iso(clock.wall())
 const add = (id: string, fields: Partial<Task> = {}) =>
   store.tasks.create(id, Task.parse({ id, title: `task ${id}`, createdAt: now(), updatedAt: now(), ...fields }), by)
@@ -367,13 +378,97 @@ describe('drops', () => {
     expect(file('1').title).toBe('a')
   })
 
-  test('side files, READMEs and a named pipe are left alone', async () => {
+  test("side files, READMEs and a person's own folders are left alone without a word; a named pipe is never opened", async () => {
     const folder = await team.start()
     for (const name of ['README.md', '.a.json.swp', 'a.json~', '#a.json#', '4913']) writeFileSync(at(name), '{')
-    await foreign(`require('child_process').execFileSync('mkfifo', [process.argv[1]])`, [at('pipe.json')]).done
+    mkdirSync(at('later'))
+    mkdirSync(at('dropped'), { recursive: true })
+    symlinkSync('later', at('later-too'))
     await folder.settled()
     expect(team.problems).toEqual([])
+    await foreign(`require('child_process').execFileSync('mkfifo', [process.argv[1]])`, [at('pipe.json')]).done
+    await folder.settled()
+    expect(reasons()).toEqual([['.tasks/pipe.json', 'not a file that can be read: take it out']])
     expect(store.tasks.size).toBe(0)
+  })
+
+  test('a file with an ending that is not read, and a folder named like a drop, are told once, until they go', async () => {
+    let folder = await team.start()
+    for (const name of ['task.txt', 'plan.yml.txt', 'idea.markdown', 'notes']) writeFileSync(at(name), 'title: x')
+    mkdirSync(at('x.md'))
+    await folder.settled()
+    await folder.settled()
+    expect(reasons().map(([name, reason]) => [name, /rename it to (\S+),|a folder/.exec(reason)?.slice(-2)])).toEqual([
+      ['.tasks/idea.markdown', [expect.anything(), 'idea.md']],
+      ['.tasks/notes', [expect.anything(), 'notes.md']],
+      ['.tasks/plan.yml.txt', [expect.anything(), 'plan.yml']],
+      ['.tasks/task.txt', [expect.anything(), 'task.md']],
+      ['.tasks/x.md', ['a folder', undefined]],
+    ])
+    expect(team.problems).toHaveLength(5)
+    // Neither a new text nor another run tells it again.
+    writeFileSync(at('task.txt'), 'another')
+    await folder.settled()
+    await team.stop()
+    folder = await team.start()
+    await folder.settled()
+    expect(team.problems.filter(problem => !problem.known)).toHaveLength(5)
+    renameSync(at('plan.yml.txt'), at('plan.yml'))
+    for (const name of ['task.txt', 'idea.markdown', 'notes', 'x.md']) rmSync(at(name), { recursive: true })
+    await folder.settled()
+    expect(folder.problems()).toEqual([])
+    expect(team.mended.filter(name => name !== '.tasks/plan.yml')).toHaveLength(5)
+    expect(title('1')).toBe('x')
+    expect(readdirSync(dir).filter(name => name.endsWith('.error.txt'))).toEqual([])
+  })
+
+  test('a link is read when it ends in the team root or the workspace; others are refused with why, and none loops', async () => {
+    const folder = await team.start()
+    mkdirSync(join(root, 'notes'))
+    writeFileSync(join(root, 'notes', 'inside.json'), '{"title":"inside"}')
+    const other = tempRoot()
+    writeFileSync(join(other.root, 'outside.json'), '{"title":"outside"}')
+    symlinkSync('../notes/inside.json', at('inside.json'))
+    symlinkSync(join(other.root, 'outside.json'), at('outside.json'))
+    symlinkSync('outside.json', at('twice.json'))
+    symlinkSync(workspace, at('way'))
+    writeFileSync(join(workspace, 'work.md'), '# work')
+    symlinkSync('way/work.md', at('work.md'))
+    symlinkSync('../nowhere.json', at('dangling.json'))
+    symlinkSync('ring-b.json', at('ring-a.json'))
+    symlinkSync('ring-a.json', at('ring-b.json'))
+    symlinkSync('.', at('all.json'))
+    await folder.settled()
+    await folder.settled()
+    expect(Array.from(store.tasks.list(), ([, { value }]) => value.title).sort()).toEqual(['inside', 'work'])
+    expect(readFileSync(join(dir, 'dropped', 'inside.json'), 'utf8')).toBe('{"title":"inside"}')
+    expect([existsSync(at('inside.json')), existsSync(join(root, 'notes', 'inside.json'))]).toEqual([false, true])
+    expect(Object.fromEntries(reasons())).toEqual({
+      '.tasks/all.json': expect.stringContaining('a folder'),
+      '.tasks/dangling.json': expect.stringContaining('a link to ../nowhere.json, which is not there'),
+      '.tasks/outside.json': expect.stringContaining('outside the team root and the workspace'),
+      '.tasks/ring-a.json': expect.stringContaining('back to itself'),
+      '.tasks/ring-b.json': expect.stringContaining('back to itself'),
+      '.tasks/twice.json': expect.stringContaining('outside the team root and the workspace'),
+    })
+    expect(readFileSync(at('outside.json.error.txt'), 'utf8')).toContain('outside the team root')
+    expect(team.problems).toHaveLength(6)
+    // What it leads to comes into being: the link is read.
+    writeFileSync(join(root, 'nowhere.json'), '{"title":"late"}')
+    await folder.settled()
+    expect(team.mended).toContain('.tasks/dangling.json')
+    expect(title('3')).toBe('late')
+    other.remove()
+  })
+
+  test('the same link again is another drop', async () => {
+    const folder = await team.start()
+    writeFileSync(join(root, 'one.json'), '{"title":"one"}')
+    for (let round = 1; round <= 2; round++) {
+      symlinkSync('../one.json', at('one.json'))
+      await folder.settled()
+      expect(store.tasks.size).toBe(round)
+    }
   })
 })
 
@@ -396,12 +491,13 @@ test('a link to itself, a name too long for a note and a blocked archive of drop
       .map(problem => [problem.kind, problem.file.slice(0, 12)])
       .sort(),
   ).toEqual([
+    ['drop', '.tasks/loop.'],
     ['drop', '.tasks/nnnnn'],
     ['drop', '.tasks/z.jso'],
     ['io', '.tasks/a.jso'],
     ['io', '.tasks/nnnnn'],
   ])
-  expect(team.problems).toHaveLength(4)
+  expect(team.problems).toHaveLength(5)
   rmSync(at('dropped'))
   await folder.settled()
   expect(store.tasks.size).toBe(1)

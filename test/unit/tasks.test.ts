@@ -133,6 +133,7 @@ describe('moves', () => {
     expect(freed).toEqual([])
     expect(tasks.graph.deadBlockers(unwrapTask(tasks, b)).map(task => task.id)).toEqual([a])
     unwrap(tasks.move(a, 'human', { move: 'retry' }))
+    expect(unwrapTask(tasks, a)).toMatchObject({ status: 'pending', error: 'no' })
     unwrap(tasks.move(a, 'supervisor', { move: 'start', owner: 'alice', branch: null }))
     expect(tasks.move(a, 'supervisor', { move: 'complete', result: { outcome: 'unverified', summary: '' } }).ok).toBe(
       false,

@@ -186,6 +186,40 @@ describe('a task', () => {
   })
 })
 
+test('ordinary mail that comes while a teammate waits for the model uses up no wait and fails no task; urgent mail wakes it', async () => {
+  let isDown = true
+  const { life, requests, states, idle, stop } = await live(() => (isDown ? { status: 500 } : 'done'), {
+    parkMs: 3_600_000,
+  })
+  await idle()
+  life.hear({ t: 'assign', task: task('7') })
+  await until(() => states().at(-1) === 'waiting', 'waiting')
+  const tries = requests.length
+  for (let i = 0; i < 10; i++) {
+    const looks = holder.asks('inbox.read').length
+    holder.mail(`flood n=${i}.`)
+    life.hear({ t: 'mail', urgent: false })
+    await until(() => holder.asks('inbox.read').length > looks, 'a look at the mail')
+  }
+  expect([requests.length, holder.asks('task.fail'), states().at(-1)]).toEqual([tries, [], 'waiting'])
+  // Urgent mail that finds the model still down is no failure either, however much of it.
+  for (let i = 0; i < 8; i++) {
+    const waits = states().filter(state => state === 'waiting').length
+    holder.mail(`urgent n=${i}.`, { urgent: true })
+    life.hear({ t: 'mail', urgent: true })
+    await until(() => states().filter(state => state === 'waiting').length > waits, 'the next wait')
+  }
+  expect(holder.asks('task.fail')).toEqual([])
+  isDown = false
+  holder.mail('it is back', { urgent: true })
+  const before = requests.length
+  life.hear({ t: 'mail', urgent: true })
+  await until(() => requests.length > before, 'a good request')
+  const text = JSON.stringify(requests.at(-1))
+  for (let i = 0; i < 10; i++) expect(text.split(`flood n=${i}.`)).toHaveLength(2)
+  await stop()
+})
+
 describe('mail', () => {
   test('A17 mail that comes while tools run stands in the next request, after all results, and is acknowledged', async () => {
     const { life, requests, idle, stop } = await live(request => {

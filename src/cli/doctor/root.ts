@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { resolveModel } from '../../model/index.ts'
 import type { Probe } from '../../sandbox/shell.ts'
 import { openReadOnly } from '../../store/index.ts'
+import { checkPlaces } from '../../store/places.ts'
 import { type LoadedConfig, layout, loadConfig } from '../../store/root.ts'
 import { clientSocket } from '../../store/rpc/socket-path.ts'
 import type { Cli } from '../cli.ts'
@@ -15,6 +16,12 @@ const good = (what: string, detail: string): Check => ({ what, state: 'ok', deta
 /** What is to be said of one team root. Changes nothing. */
 export const rootChecks = async (cli: Cli, root: string, probe: Probe): Promise<Check[]> => {
   const checks: Check[] = [writable(root)]
+  const places = checkPlaces(root)
+  if (!places.ok) {
+    // What lies in them cannot be looked at before that is mended.
+    checks.push({ what: 'folders', state: 'fail', detail: places.fault.message, remedy: places.fault.hint ?? null })
+    return checks
+  }
   const loaded = loadConfig(root)
   if (!loaded.ok) {
     checks.push({ what: 'config.json', state: 'fail', detail: loaded.fault.message, remedy: loaded.fault.hint ?? null })
@@ -36,7 +43,7 @@ export const rootChecks = async (cli: Cli, root: string, probe: Probe): Promise<
   checks.push(
     ...models(cli, loaded.value),
     await daemon(root),
-    await journal(cli, root),
+    ...(await journal(cli, root)),
     ...left(cli, root, loaded.value),
   )
   return checks
@@ -100,20 +107,28 @@ const daemon = async (root: string): Promise<Check> => {
     : { what: 'daemon', state: 'fail', detail: running.fault.message, remedy: running.fault.hint ?? null }
 }
 
-const journal = async (cli: Cli, root: string): Promise<Check> => {
-  if (!existsSync(layout(root).journal)) return good('journal', 'none yet')
+/** Whether it can be read, and the dead letters in it that nobody has looked at. */
+const journal = async (cli: Cli, root: string): Promise<Check[]> => {
+  const paths = layout(root)
+  if (!existsSync(paths.journal)) return [good('journal', 'none yet')]
   const opened = await openReadOnly(root, cli.clock)
-  return opened.ok
-    ? good(
-        'journal',
-        `readable, ${opened.value.store.tasks.size} tasks${opened.value.asOf === null ? '' : `, last change ${opened.value.asOf}`}`,
-      )
-    : { what: 'journal', state: 'fail', detail: opened.fault.message, remedy: opened.fault.hint ?? null }
+  if (!opened.ok)
+    return [{ what: 'journal', state: 'fail', detail: opened.fault.message, remedy: opened.fault.hint ?? null }]
+  const { store, asOf } = opened.value
+  const checks = [good('journal', `readable, ${store.tasks.size} tasks${asOf === null ? '' : `, last change ${asOf}`}`)]
+  if (store.deadLetters.last > store.deadLetters.cursor('user'))
+    checks.push({
+      what: 'dead letters',
+      state: 'warn',
+      detail: paths.deadLetters,
+      remedy: 'team inbox --dead shows them with their reasons; with --ack they are marked as seen.',
+    })
+  return checks
 }
 
 const names = (dir: string): string[] => (existsSync(dir) ? readdirSync(dir) : [])
 
-/** Files that wait for a person: refused drops and edits, dead letters, old locks of git. */
+/** Files that wait for a person: refused drops and edits, old locks of git. */
 const left = (cli: Cli, root: string, { members }: LoadedConfig): Check[] => {
   const paths = layout(root)
   const checks: Check[] = []
@@ -133,15 +148,10 @@ const left = (cli: Cli, root: string, { members }: LoadedConfig): Check[] => {
       detail: edits.map(name => join('.tasks', name)).join(', '),
       remedy: 'They were put back; remove these copies when you need them no more.',
     })
-  if (existsSync(paths.deadLetters))
-    checks.push({
-      what: 'dead letters',
-      state: 'warn',
-      detail: paths.deadLetters,
-      remedy: 'team inbox --dead shows them with their reasons.',
-    })
   for (const member of members) {
     const lock = join(paths.home(member.name), 'repo', '.git', 'index.lock')
+    // A file in the place of the home is told of by team status.
+    if (!existsSync(lock)) continue
     const stat = statSync(lock, { throwIfNoEntry: false })
     if (!stat) continue
     checks.push({

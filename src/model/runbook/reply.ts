@@ -51,7 +51,7 @@ export const reply = (talk: Conversation): Reply => {
   if (returned !== null && !book.mend && isRefusal.test(returned))
     return failing(
       talk,
-      'It was sent back, and its runbook has no part "If sent back": a person or a model has to mend it.',
+      `It was sent back, and its runbook has no part "If sent back": a person or a model has to mend it. Why it came back: ${returned}`,
     )
   return returned !== null && book.mend
     ? carryOut(talk, book.mend, ours, 'Runbook for what was sent back')

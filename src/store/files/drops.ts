@@ -1,10 +1,20 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { extname, join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import type { Result } from '../../lib/result.ts'
 import { dropKind, maxDropBytes, type Drops as Parsed, parseDrops } from '../../protocol/drop.ts'
 import type { TaskDrop } from '../../protocol/task.ts'
+import { type DroppedEntry, droppedEntry } from './dropped-entry.ts'
 import type { Problem } from './problem.ts'
 import { readStamped, type Stamp, sameStamp, stamp } from './stamp.ts'
 
@@ -40,6 +50,8 @@ export interface DropsOptions {
   readonly dir: string
   /** `dir` relative to the team root, for people. */
   readonly label: string
+  /** Folders that a link may lead into. */
+  readonly within: readonly string[]
   readonly clock: Clock
   /**
    * Takes the tasks of one file in, all or none, and resolves when that is durable. The same `key` again (after a crash
@@ -60,7 +72,10 @@ export interface DropsOptions {
 }
 
 interface Found {
+  /** Of what was read, behind a link too. */
   readonly stamp: Stamp
+  /** Of the name in the folder. */
+  readonly own: Stamp
   readonly bytes: Buffer
   readonly drops: Parsed
 }
@@ -110,12 +125,18 @@ export class Drops {
    * nothing is done, and nothing told.
    */
   async finish(file: string): Promise<boolean> {
-    const read = readStamped(this.#path(file))
+    const entry = this.#entry(file)
+    const read = entry.kind === 'file' ? readStamped(entry.path) : undefined
     const drops = read && parseDrops(file, read.bytes)
-    if (!read || !drops?.ok) return false
-    const result = await this.#submit(file, read, drops.drops)
+    if (entry.kind !== 'file' || !read || !drops?.ok) return false
+    const result = await this.#submit(file, { ...read, own: entry.own }, drops.drops)
     if (result.ok) this.#setAside(file, undefined)
     return result.ok
+  }
+
+  /** This name belongs to a task now: what was told of it as a drop stands no more. */
+  leave(file: string): void {
+    if (this.#refused.has(file)) this.#mended(file)
   }
 
   /** Clears notes whose file is gone; `names` is what stands in the folder. */
@@ -130,11 +151,19 @@ export class Drops {
 
   #read(file: string): Found | undefined {
     const { lookLater } = this.#options
-    const path = this.#path(file)
-    const now = stamp(path)
+    const entry = this.#entry(file)
+    const now = entry.kind === 'file' ? stamp(entry.path) : entry.kind === 'unread' ? entry.own : undefined
     if (!now) {
       this.#calm.forget(file)
       if (this.#refused.has(file)) this.#mended(file)
+      return undefined
+    }
+    if (entry.kind !== 'file') {
+      // Many a program writes under such a name first, and renames.
+      if (entry.kind === 'unread' && this.#refused.get(file)?.problem.reason !== entry.reason) {
+        if (this.#calm.isCalm(file, now)) this.#refuse(file, now, [entry.reason])
+        else lookLater(file, calmMs + 10)
+      }
       return undefined
     }
     if (sameStamp(this.#refused.get(file)?.stamp, now)) return undefined
@@ -143,7 +172,7 @@ export class Drops {
       else lookLater(file, calmMs + 10)
       return undefined
     }
-    const read = readStamped(path)
+    const read = readStamped(entry.path)
     if (!read) {
       lookLater(file, 50)
       return undefined
@@ -156,10 +185,10 @@ export class Drops {
       return undefined
     }
     this.#calm.forget(file)
-    return { ...read, drops }
+    return { ...read, own: entry.own, drops }
   }
 
-  async #take(file: string, found: { stamp: Stamp; bytes: Buffer }, drops: readonly TaskDrop[]): Promise<boolean> {
+  async #take(file: string, found: Found, drops: readonly TaskDrop[]): Promise<boolean> {
     const result = await this.#submit(file, found, drops)
     if (!result.ok) {
       const { message, hint } = result.fault
@@ -181,10 +210,10 @@ export class Drops {
 
   #submit(
     file: string,
-    found: { stamp: Stamp; bytes: Buffer },
+    found: Pick<Found, 'own' | 'bytes'>,
     drops: readonly TaskDrop[],
   ): Promise<Result<readonly string[]>> {
-    return this.#options.onDrop(drops, { file, key: dropKey(file, found.stamp, found.bytes) })
+    return this.#options.onDrop(drops, { file, key: dropKey(file, found.own, found.bytes) })
   }
 
   /** Moves the original to `dropped/`; `lateFor` names the tasks that a text saved in the last moment did not get into. */
@@ -193,7 +222,12 @@ export class Drops {
     const to = join(dir, 'dropped')
     mkdirSync(to, { recursive: true, mode: 0o700 })
     const name = freeName(to, file)
-    renameSync(this.#path(file), join(to, name))
+    const entry = this.#entry(file)
+    if (entry.kind === 'file' && entry.path !== this.#path(file)) {
+      // A link that is moved may lead nowhere; what it leads to is not ours to move.
+      copyFileSync(entry.path, join(to, name))
+      rmSync(this.#path(file))
+    } else renameSync(this.#path(file), join(to, name))
     if (lateFor)
       onProblem({
         kind: 'drop',
@@ -231,6 +265,10 @@ export class Drops {
     const wasRefused = this.#refused.delete(file)
     if (isNote(this.#text(file + noteSuffix), file)) rmSync(this.#path(file + noteSuffix), { force: true })
     if (wasRefused) onMended(`${label}/${file}`)
+  }
+
+  #entry(file: string): DroppedEntry {
+    return droppedEntry(this.#path(file), this.#options.within)
   }
 
   #path(file: string): string {

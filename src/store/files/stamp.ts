@@ -29,7 +29,8 @@ export const sameStamp = (a: Stamp | undefined, b: Stamp | undefined): boolean =
     a.mtimeNs === b.mtimeNs &&
     a.dev === b.dev)
 
-const stampOf = (stat: BigIntStats): Stamp => ({
+/** The stamp of what was found. */
+export const stampOf = (stat: BigIntStats): Stamp => ({
   dev: stat.dev,
   ino: stat.ino,
   size: stat.size,

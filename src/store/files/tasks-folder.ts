@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../lib/clock.ts'
 import type { Result } from '../../lib/result.ts'
 import type { Limits } from '../../protocol/config.ts'
-import { dropKind, idInName } from '../../protocol/drop.ts'
+import { idInName, isSideFile } from '../../protocol/drop.ts'
 import type { Task, TaskFile } from '../../protocol/task.ts'
 import { compareTask, type HandEdit, isStale, renderTask } from '../../protocol/task-file.ts'
 import type { Store } from '../store.ts'
@@ -22,6 +22,8 @@ import { type Watch, watchFolder } from './watch.ts'
 
 export interface TasksFolderOptions {
   readonly root: string
+  /** Where a dropped link may lead, beside the team root: the workspace. */
+  readonly workspace?: string
   readonly store: Store
   /** What of a task's edges is not completed yet. */
   readonly blockedBy: (task: Task) => readonly string[]
@@ -43,6 +45,8 @@ export interface TasksFolderOptions {
 
 const label = '.tasks'
 const fileOf = (id: string): string => `task_${id}.json`
+/** Also one that is not read: that is told. */
+const mayBeDrop = (name: string): boolean => !isSideFile(name) && name !== 'archive' && name !== 'dropped'
 /** How long tasks that are to be archived are gathered. */
 const archiveMs = 200
 
@@ -81,6 +85,7 @@ export class TasksFolder {
     this.#drops = new Drops({
       dir: this.#dir,
       label,
+      within: [options.root, this.#dir, ...(options.workspace === undefined ? [] : [options.workspace])],
       clock: options.clock,
       onDrop: options.onDrop,
       onProblem: problem => this.#report(problem),
@@ -181,7 +186,7 @@ export class TasksFolder {
     // What is being written is what was heard of; another look follows soon.
     if (file !== null && this.#projection.isUnderWay(idInName(file))) return
     // The folder's own notes are frequent changes, and nothing is to be seen in them.
-    if (file === null || dropKind(file) !== null || file.endsWith('.error.txt') || file === label) this.#lane.look(file)
+    if (file === null || mayBeDrop(file) || file.endsWith('.error.txt') || file === label) this.#lane.look(file)
   }
 
   async #look(file: string | null): Promise<void> {
@@ -202,10 +207,11 @@ export class TasksFolder {
     const names = new Set(readdirSync(this.#dir))
     const drops: string[] = []
     for (const name of names) {
-      if (dropKind(name) === null) continue
+      if (!mayBeDrop(name)) continue
       const id = this.#idOf(name)
       if (id === null) drops.push(name)
       else {
+        this.#drops.leave(name)
         this.#archive.leave(id)
         await this.#inspect(id)
       }
