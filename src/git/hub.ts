@@ -31,7 +31,7 @@ export interface Hub {
   trunk(): Promise<string>
   /** The base branch's commit as last looked at. */
   baseHead(): Promise<string>
-  /** Looks at the base in the workspace and brings it into the trunk; on a conflict nothing moves. */
+  /** Looks at the base in the workspace. A trunk with nothing of its own follows it; a merge is told, for `merge` to make. */
   refreshBase(): Promise<Result<BaseReport>>
   ensureClone(name: string, dest: string): Promise<Result<CloneReport>>
   /** Copies what `patterns`, relative to the workspace, name to the same place in a clone. */

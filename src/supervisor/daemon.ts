@@ -13,7 +13,7 @@ import type { Probe, Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 import { type Holder, hold } from '../store/index.ts'
 import { layout } from '../store/root.ts'
-import { bringBase } from './base.ts'
+import { Base } from './base.ts'
 import { type Core, makeCore } from './core.ts'
 import { Crew } from './crew.ts'
 import { Folders } from './folders.ts'
@@ -118,6 +118,7 @@ class Run implements Daemon {
   readonly #folders: Folders
   readonly #crew: Crew
   readonly #proof: Proof
+  readonly #base: Base
   readonly #shutdown: Shutdown
   readonly #table: Handlers
   readonly #quiet: Quiet
@@ -167,17 +168,18 @@ class Run implements Daemon {
       threadEntry: o.threadEntry,
       threadEnv: o.threadEnv,
       table: () => this.#table,
+      bringBase: () => this.#base.bring(),
       onChange: () => this.#changed(),
       isGoing: () => this.#going !== null,
       onFailure: error => this.fatal(error),
     })
+    const gate = { core, shell: this.#shellFor, signal: this.#ending.signal }
     this.#proof = new Proof({
-      core,
-      shell: this.#shellFor,
+      ...gate,
       hidden: hiddenPaths(o),
-      signal: this.#ending.signal,
       onProblem: text => this.#notices.problem('proof', text),
     })
+    this.#base = new Base({ ...gate, notices: this.#notices, inLane: act => this.#proof.inLane(act) })
     const { threads } = this.#crew
     this.#shutdown = new Shutdown({
       core,
@@ -254,7 +256,8 @@ class Run implements Daemon {
     this.#holder.serve((method, params, { stream, signal }) =>
       this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
     )
-    await bringBase(this.#core, text => this.#notices.problem('base', text))
+    // A merge that has to be verified keeps nobody from starting: it is made when the first task is given out.
+    await this.#base.look()
     for (const member of members) {
       if (this.#ended) return
       await startMember(this.#team, member)
@@ -285,7 +288,7 @@ class Run implements Daemon {
   /** Asks everyone to stop by the protocol, then ends. A rejection is reported and the daemon goes on. A second call with `force` hurries the first. */
   down(o: DownOptions): Promise<Result<DownReport>> {
     if (o.names) return this.#shutdown.all({ ...o, by: 'human' })
-    if (this.#going && o.force) void this.#forceAll()
+    if (this.#going && o.force) void this.#shutdown.hurry()
     this.#going ??= this.#down({ ...o, by: 'human' }, { exit: 0, reason: 'team down' })
     return this.#going
   }
@@ -308,15 +311,6 @@ class Run implements Daemon {
     }
     await this.#end(end)
     return report
-  }
-
-  async #forceAll(): Promise<void> {
-    const { requests } = this.#core
-    for (const request of requests.waiting())
-      if (request.type === 'shutdown_request')
-        requests.end(request.id, 'expired', 'supervisor', 'the human asked to stop at once')
-    const { threads } = this.#crew
-    await Promise.all(threads.names().map(name => threads.stop(name, 'forced', 0)))
   }
 
   /** With `once`: what waits for a person decides the exit code. False when somebody rejects the shutdown. */

@@ -222,15 +222,20 @@ describe('a base that moves', () => {
     execFileSync('git', ['clone', '-q', hub.dir, side.dir], { env: plainEnv(folder.dir) })
     const worked = side.commit('Work', { 'a.txt': '1\n2\n3 worked\n' })
     side.git('push', '-q', 'origin', 'HEAD:refs/heads/team/trunk')
-    repo.commit('Third', { 'b.txt': 'bbb\n' })
-    const merged = unwrap(await hub.refreshBase())
-    expect(merged.how).toBe('merge')
-    expect(await hub.trunk()).toBe(merged.trunk)
+    const third = repo.commit('Third', { 'b.txt': 'bbb\n' })
+    const seen = unwrap(await hub.refreshBase())
+    // Nobody has seen that tree yet, so it is the caller's to check and to merge.
+    expect(seen).toMatchObject({ how: 'merge', to: third, trunk: worked, tree: expect.any(String) })
+    expect(await hub.trunk()).toBe(worked)
+    expect(unwrap(await hub.refreshBase())).toEqual({ ...seen, moved: false, from: third })
+    const what = { head: third, tree: seen.tree ?? '', onto: worked, message: 'Merge main' }
+    const merged = unwrap(await hub.merge(what)).commit
+    expect(await hub.trunk()).toBe(merged)
     expect(unwrap(await hub.brings(worked)).commits).toBe(0)
     repo.commit('Fourth', { 'a.txt': '1\n2\n3 otherwise\n' })
     const conflict = unwrap(await hub.refreshBase())
-    expect(conflict).toMatchObject({ how: 'conflict', files: ['a.txt'], trunk: merged.trunk })
-    expect(await hub.trunk()).toBe(merged.trunk)
+    expect(conflict).toMatchObject({ how: 'conflict', files: ['a.txt'], trunk: merged })
+    expect(await hub.trunk()).toBe(merged)
     // Not forgotten: it is told again until it is settled.
     expect(unwrap(await hub.refreshBase())).toMatchObject({ moved: false, how: 'conflict' })
   })
