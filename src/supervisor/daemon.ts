@@ -21,7 +21,7 @@ import { type Handlers, makeHandlers } from './handlers.ts'
 import { hiddenPaths } from './hidden.ts'
 import { importRequests } from './import.ts'
 import { type DaemonLog, openLog } from './log.ts'
-import { type MembersOptions, restartMember, startMember } from './members.ts'
+import { type MembersOptions, restartMember, startMembers } from './members.ts'
 import { Notices } from './notices.ts'
 import { afterClaim, Proof } from './proof.ts'
 import { Quiet } from './quiet.ts'
@@ -224,7 +224,7 @@ class Run implements Daemon {
 
   /** Looks up between its steps whether the daemon is ending already: then it starts nothing more. */
   async #start(): Promise<void> {
-    const { store, tasks, requests, members, clock } = this.#core
+    const { store, tasks, requests, clock } = this.#core
     const paths = layout(this.#o.root)
     store.onEntry(entry => this.#entry(entry))
     importRequests(store, paths.requests, iso(clock.wall()))
@@ -258,10 +258,8 @@ class Run implements Daemon {
     )
     // A merge that has to be verified keeps nobody from starting: it is made when the first task is given out.
     await this.#base.look()
-    for (const member of members) {
-      if (this.#ended) return
-      await startMember(this.#team, member)
-    }
+    if (this.#ended) return
+    await startMembers(this.#team)
     if (this.#ended) return
     await store.flushed()
     this.#crew.dispatch.kick()
@@ -282,6 +280,7 @@ class Run implements Daemon {
       notices: this.#notices,
       shellFor: this.#shellFor,
       signal,
+      onFailure: error => this.fatal(error),
     }
   }
 

@@ -1,4 +1,5 @@
 import type { Hello, Status, TaskShown } from '../protocol/rpc.ts'
+import type { TeammateState } from '../protocol/teammate.ts'
 import type { Probe } from '../sandbox/shell.ts'
 import type { Core } from './core.ts'
 import { humanInbox } from './mail.ts'
@@ -40,7 +41,7 @@ export const makeStatus = async (
       return {
         name: member.name,
         role: member.role,
-        state: live?.state ?? (standing?.standing === 'failed' ? 'failed' : 'stopped'),
+        state: live?.state ?? notRunning(standing?.standing, o.live !== null),
         since: live?.since ?? standing?.at ?? '',
         task: tasks.inHand(member.name)?.value.id ?? null,
         waiting: live?.waiting ?? null,
@@ -58,6 +59,12 @@ export const makeStatus = async (
     problems: [...o.problems, ...derivedProblems(core, list, o.probe, o.live)],
     deadLetters: unseenLetters(core),
   }
+}
+
+/** One that has no thread: a daemon that has none for it yet is still making its place ready. */
+const notRunning = (standing: 'live' | 'stopped' | 'failed' | undefined, daemon: boolean): TeammateState => {
+  if (standing === 'failed') return 'failed'
+  return daemon && standing !== 'stopped' ? 'starting' : 'stopped'
 }
 
 const derivedProblems = (
