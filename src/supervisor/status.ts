@@ -22,7 +22,7 @@ export const makeStatus = async (
   const { store, tasks, config, members, hub, mail, requests } = core
   const list: TaskShown[] = []
   for (const [, { value, rev }] of store.tasks.list()) list.push(shown(value, rev, tasks.graph))
-  const [trunk, ahead, base] = hub ? await Promise.all([hub.trunk(), hub.ahead(), hub.baseHead()]) : [null, null, null]
+  const standing = hub ? await hub.standing() : null
   const kind = o.probe?.kind ?? 'unknown'
   const defended = config.sandbox !== 'off' && kind === 'bwrap'
   return {
@@ -31,8 +31,8 @@ export const makeStatus = async (
     root: core.root,
     workspace: core.workspace,
     mode: core.mode,
-    trunk: hub && trunk !== null ? { name: config.trunk, commit: trunk, ahead: ahead?.ok ? ahead.value : 0 } : null,
-    base: hub && base !== null ? { name: hub.baseName, commit: base } : null,
+    trunk: standing && { name: config.trunk, commit: standing.trunk, ahead: standing.ahead },
+    base: hub && standing && { name: hub.baseName, commit: standing.base },
     sandbox: { mode: config.sandbox, kind, defended, detail: o.probe?.detail ?? '' },
     teammates: members.map(member => {
       const live = o.live?.(member.name)
