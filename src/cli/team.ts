@@ -2,7 +2,7 @@
 import { clock } from '../lib/clock.ts'
 import { findRoot } from '../store/find-root.ts'
 import { candidates } from './completion/candidates.ts'
-import { connectDaemon } from './connect-daemon.ts'
+import { daemonStatus } from './connect-daemon.ts'
 import { processOut, wantsColours } from './out.ts'
 import { renderStatus } from './render/status.ts'
 import { oneLine, paint } from './render/text.ts'
@@ -33,11 +33,7 @@ const tellStatus = async (argv: readonly string[]): Promise<boolean> => {
   if (plain === null) return false
   const root = findRoot({ root: plain.root, cwd: process.cwd(), env: process.env })
   if (!root.ok) return false
-  const daemon = await connectDaemon(root.value)
-  if (!daemon.ok) return false
-  const { client } = daemon.value
-  const status = await client.call('status', {})
-  client.close()
+  const status = await daemonStatus(root.value)
   if (!status.ok) return false
   const out = processOut()
   const colours = wantsColours(process.env, process.stdout.isTTY === true, argv)

@@ -1,6 +1,6 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import { mergeTree } from './merge.ts'
-import { commitTree, type HubRepository, isAncestor, moveRef, needRef, refs } from './repository.ts'
+import { type HubRepository, isAncestor, moveRef, needRef, refs } from './repository.ts'
 import { type Git, uploadPack } from './run.ts'
 import { readBase, type Workspace } from './workspace.ts'
 
@@ -13,12 +13,17 @@ export interface BaseReport {
   readonly to: string
   /** The base no longer contains the head seen before: somebody rewrote it. */
   readonly rewritten: boolean
-  /** How it came into the trunk. `none`: it was there already. `conflict`: it did not, and the trunk stays where it was. */
+  /**
+   * How it comes into the trunk. `none`: it is there already. `fast-forward`: it was moved there. `merge`: both moved, and the
+   * trunk waits for somebody to merge `tree`. `conflict`: it cannot. In the last two the trunk stays where it was.
+   */
   readonly how: 'none' | 'fast-forward' | 'merge' | 'conflict'
   /** The trunk's commit now. */
   readonly trunk: string
   /** The paths in conflict. */
   readonly files: readonly string[]
+  /** Of a clean merge: the tree that merging `to` into `trunk` gives. */
+  readonly tree: string | null
 }
 
 /** Takes the base into the hub by the local transport, so that objects are copied and no file is shared with the workspace. */
@@ -37,8 +42,8 @@ export const fetchBase = async (git: Git, workspace: Workspace): Promise<Result<
 }
 
 /**
- * Fetches the base from the workspace when it moved, and brings it into the trunk without a work tree. Safe to repeat: after a
- * crash in between, the next call goes on. Faults: `config` (the base is gone), `refused` (nothing in common with the trunk).
+ * Fetches the base from the workspace when it moved. A trunk without anything of its own follows it; where both moved, what their
+ * merge would give is told, and nothing moves. Safe to repeat: after a crash in between, the next call goes on. Faults: `config` (the base is gone), `refused` (nothing in common with the trunk).
  */
 export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport>> => {
   const from = await needRef(hub.git, refs.base, 'the base')
@@ -56,7 +61,8 @@ export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport
   if (!trunk.ok) return trunk
   const grew = from.value === to.value ? ok(true) : await isAncestor(hub.git, from.value, to.value)
   if (!grew.ok) return grew
-  const report = { moved: to.value !== from.value, from: from.value, to: to.value, rewritten: !grew.value, files: [] }
+  const moved = to.value !== from.value
+  const report = { moved, from: from.value, to: to.value, rewritten: !grew.value, files: [], tree: null }
   const held = await isAncestor(hub.git, to.value, trunk.value)
   if (!held.ok) return held
   if (held.value) return ok({ ...report, how: 'none', trunk: trunk.value })
@@ -64,8 +70,8 @@ export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport
   if (!behind.ok) return behind
   const { baseName } = hub.workspace
   if (behind.value) {
-    const moved = await moveRef(hub.git, hub.trunkRef, to.value, trunk.value, `fast-forward to ${baseName}`)
-    return moved.ok ? ok({ ...report, how: 'fast-forward', trunk: to.value }) : moved
+    const done = await moveRef(hub.git, hub.trunkRef, to.value, trunk.value, `fast-forward to ${baseName}`)
+    return done.ok ? ok({ ...report, how: 'fast-forward', trunk: to.value }) : done
   }
   const trial = await mergeTree(hub.git, trunk.value, to.value)
   if (!trial.ok)
@@ -77,10 +83,9 @@ export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport
           trial.fault,
         )
       : trial
-  if (!trial.value.clean) return ok({ ...report, how: 'conflict', trunk: trunk.value, files: trial.value.files })
-  const message = `Merge ${baseName} into ${hub.trunkName}`
-  const commit = await commitTree(hub.git, trial.value.tree, [trunk.value, to.value], message)
-  if (!commit.ok) return commit
-  const moved = await moveRef(hub.git, hub.trunkRef, commit.value, trunk.value, message)
-  return moved.ok ? ok({ ...report, how: 'merge', trunk: commit.value }) : moved
+  return ok(
+    trial.value.clean
+      ? { ...report, how: 'merge', trunk: trunk.value, tree: trial.value.tree }
+      : { ...report, how: 'conflict', trunk: trunk.value, files: trial.value.files },
+  )
 }

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fail, ok, type Result } from '../lib/result.ts'
+import { type Fault, fail, ok, type Result } from '../lib/result.ts'
+import { makeTurns } from '../lib/turns.ts'
 import type { LandReport } from '../protocol/rpc.ts'
 import { type BaseReport, fetchBase, refreshBase } from './base.ts'
 import { type CloneReport, ensureClone } from './clone.ts'
@@ -9,7 +10,7 @@ import { type CopyReport, copyFiles } from './copy.ts'
 import { halfMade, removeHalfMade } from './inside.ts'
 import { land } from './land.ts'
 import { changedFiles, checkout, diff, merge, mergeOf, type Preview, preview, showMerge } from './merge.ts'
-import { countCommits, type HubRepository, makeTurns, needRef, readRef, refs } from './repository.ts'
+import { countCommits, type HubRepository, needRef, readRef, refs } from './repository.ts'
 import { bindGit, type Environment, type Git, line } from './run.ts'
 import { type Fetched, fetchBranch, fetchRescue } from './transfer.ts'
 import { inspectWorkspace, type Workspace } from './workspace.ts'
@@ -29,9 +30,12 @@ export interface Hub {
   readonly workspace: Workspace
   /** The trunk's commit. Throws when the hub is broken: it always has one. */
   trunk(): Promise<string>
-  /** The base branch's commit as last looked at. */
-  baseHead(): Promise<string>
-  /** Looks at the base in the workspace and brings it into the trunk; on a conflict nothing moves. */
+  /**
+   * Where the trunk and the base (as last looked at) stand, and how many commits the trunk is ahead of the base. Remembered
+   * until the next change of refs, so asking again costs no process. Throws when the hub is broken.
+   */
+  standing(): Promise<Standing>
+  /** Looks at the base in the workspace. A trunk with nothing of its own follows it; a merge is told, for `merge` to make. */
   refreshBase(): Promise<Result<BaseReport>>
   ensureClone(name: string, dest: string): Promise<Result<CloneReport>>
   /** Copies what `patterns`, relative to the workspace, name to the same place in a clone. */
@@ -48,9 +52,13 @@ export interface Hub {
   diff(head: string): Promise<Result<{ stat: string; patch: string }>>
   /** What a commit of the trunk brought. */
   show(commit: string): Promise<Result<{ stat: string; patch: string }>>
-  /** How many commits the trunk is ahead of the base. */
-  ahead(): Promise<Result<number>>
   land(): Promise<Result<LandReport>>
+}
+
+export interface Standing {
+  readonly trunk: string
+  readonly base: string
+  readonly ahead: number
 }
 
 export interface HubOptions {
@@ -110,11 +118,32 @@ const recordedBase = async (git: Git): Promise<string | undefined> => {
   return told.ok && told.value.code === 0 ? line(told.value) : undefined
 }
 
-const assemble = (hub: HubRepository, made: boolean, mended: readonly string[]): Hub => {
+const assemble = (opened: HubRepository, made: boolean, mended: readonly string[]): Hub => {
+  let seen: Promise<Standing> | null = null
+  // Every change of the hub's refs happens in a turn, so what was seen holds until one ends, whatever became of it.
+  const hub: HubRepository = {
+    ...opened,
+    inTurn: act =>
+      opened.inTurn(() =>
+        act().finally(() => {
+          seen = null
+        }),
+      ),
+  }
+  const broken = (fault: Fault) => new Error(`${hub.dir}: ${fault.message}`, { cause: fault.cause })
   const must = async (ref: string) => {
     const head = await needRef(hub.git, ref, ref)
     if (head.ok) return head.value
-    throw new Error(`${hub.dir}: ${head.fault.message}`, { cause: head.fault.cause })
+    throw broken(head.fault)
+  }
+  const look = async (): Promise<Standing> => {
+    const [trunk, base, ahead] = await Promise.all([
+      must(hub.trunkRef),
+      must(refs.base),
+      countCommits(hub.git, refs.base, hub.trunkRef),
+    ])
+    if (!ahead.ok) throw broken(ahead.fault)
+    return { trunk, base, ahead: ahead.value }
   }
   return {
     dir: hub.dir,
@@ -124,7 +153,15 @@ const assemble = (hub: HubRepository, made: boolean, mended: readonly string[]):
     baseName: hub.workspace.baseName,
     workspace: hub.workspace,
     trunk: () => must(hub.trunkRef),
-    baseHead: () => must(refs.base),
+    standing: () => {
+      if (seen !== null) return seen
+      const now = look()
+      seen = now
+      now.catch(() => {
+        if (seen === now) seen = null
+      })
+      return now
+    },
     refreshBase: () => hub.inTurn(() => refreshBase(hub)),
     ensureClone: (name, dest) => ensureClone(hub, name, dest),
     copy: (dest, patterns) => {
@@ -146,7 +183,6 @@ const assemble = (hub: HubRepository, made: boolean, mended: readonly string[]):
     mergeOf: head => mergeOf(hub, head),
     diff: head => diff(hub, head),
     show: commit => showMerge(hub, commit),
-    ahead: () => countCommits(hub.git, refs.base, hub.trunkRef),
     land: () => hub.inTurn(() => land(hub)),
   }
 }

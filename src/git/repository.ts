@@ -28,16 +28,6 @@ export interface HubRepository {
   inTurn<T>(act: () => Promise<T>): Promise<T>
 }
 
-/** A queue of one: what is handed in runs after everything handed in before, whether that failed or not. */
-export const makeTurns = (): (<T>(act: () => Promise<T>) => Promise<T>) => {
-  let last: Promise<unknown> = Promise.resolve()
-  return act => {
-    const mine = last.then(act, act)
-    last = mine.catch(() => undefined)
-    return mine
-  }
-}
-
 /** The commit that `ref` names, or null. */
 export const readRef = async (git: Git, ref: string): Promise<Result<string | null>> => {
   const found = await git(['rev-parse', '-q', '--verify', '--end-of-options', `${ref}^{commit}`], {

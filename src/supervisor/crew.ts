@@ -23,6 +23,8 @@ export interface CrewOptions {
   readonly threadEnv: Readonly<Record<string, string>>
   /** Answers what a thread asks. */
   readonly table: () => Handlers
+  /** Resolves when the trunk is where new work may start from. */
+  readonly bringBase: () => Promise<void>
   /** Something changed that may leave nothing to be done. */
   readonly onChange: () => void
   /** A bug, or the journal cannot be written. */
@@ -67,6 +69,7 @@ export class Crew {
         return state !== 'stopped' && state !== 'failed'
       },
       onFailure: o.onFailure,
+      bringBase: o.bringBase,
       onProblem: (key, text) => o.notices.problem(key, text),
     })
   }

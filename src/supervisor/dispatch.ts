@@ -3,7 +3,6 @@ import type { Member } from '../protocol/config.ts'
 import { overlaps } from '../protocol/lease.ts'
 import type { Task } from '../protocol/task.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
-import { bringBase } from './base.ts'
 import { type Core, verifyCommands } from './core.ts'
 import { match, type Pair, ReadyList, writes } from './schedule.ts'
 
@@ -15,6 +14,7 @@ export class Dispatch {
   readonly #core: Core
   readonly #send: (name: string, task: AssignedTask) => void
   readonly #alive: (name: string) => boolean
+  readonly #bringBase: () => Promise<void>
   readonly #problem: (key: string, text: string | null) => void
   readonly #failed: (error: unknown) => void
   readonly #ready = new ReadyList()
@@ -32,6 +32,8 @@ export class Dispatch {
     send: (name: string, task: AssignedTask) => void
     /** Can this teammate still take up its own work? */
     alive: (name: string) => boolean
+    /** Resolves when the trunk is where new work may start from. */
+    bringBase: () => Promise<void>
     onProblem: (key: string, text: string | null) => void
     /** A bug, or the journal cannot be written. */
     onFailure: (error: unknown) => void
@@ -39,6 +41,7 @@ export class Dispatch {
     this.#core = o.core
     this.#send = o.send
     this.#alive = o.alive
+    this.#bringBase = o.bringBase
     this.#problem = o.onProblem
     this.#failed = o.onFailure
     for (const [, { value }] of o.core.store.tasks.list()) this.#follow(value)
@@ -177,7 +180,7 @@ export class Dispatch {
     let start: string | null = null
     let resume: string | null = null
     if (hub) {
-      await bringBase(this.#core, text => this.#problem('base', text))
+      await this.#bringBase()
       start = await hub.trunk()
       const branch = tasks.get(id)?.value.branch
       resume = branch ? unwrap(await hub.branchHead(branch)) : null

@@ -1,5 +1,6 @@
 import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
+import { makeTurns } from '../lib/turns.ts'
 import type { Member } from '../protocol/config.ts'
 import type { ThreadData } from '../protocol/thread.ts'
 import { prepareHome } from '../sandbox/home.ts'
@@ -19,13 +20,27 @@ export interface MembersOptions {
   readonly secrets: readonly string[]
   readonly shellFor: (view: View) => Shell
   readonly signal: AbortSignal
+  /** A bug, or the journal cannot be written. */
+  readonly onFailure: (error: unknown) => void
 }
 
+type Turns = ReturnType<typeof makeTurns>
+
+/** So many runs of `setup` at the same time: one that is slow or hangs is nobody's delay, and a large team is no stampede. */
+const setUpsAtOnce = 4
+
 /**
- * Brings one teammate up: its home, its clone, its thread. What cannot be made ready is this teammate's trouble alone: it is
- * shown as failed with the reason, and the others work. Once the signal is aborted nothing is started any more.
+ * Brings every teammate up: its home, its clone, its thread. Clones are made one after another, and each teammate begins as
+ * soon as its own is set up. What cannot be made ready is this teammate's trouble alone: it is shown as failed with the
+ * reason, and the others work. Once the signal is aborted nothing is begun any more. Resolves when nothing of it goes on.
  */
-export const startMember = async (o: MembersOptions, member: Member): Promise<void> => {
+export const startMembers = async (o: MembersOptions): Promise<void> => {
+  const clones = makeTurns()
+  const setUps = makeTurns(setUpsAtOnce)
+  await Promise.all(o.core.members.map(member => startMember(o, member, clones, setUps).catch(o.onFailure)))
+}
+
+const startMember = async (o: MembersOptions, member: Member, clones: Turns, setUps: Turns): Promise<void> => {
   const { store, root, workspace, mode, config, members } = o.core
   const { name } = member
   const data: ThreadData = {
@@ -41,10 +56,11 @@ export const startMember = async (o: MembersOptions, member: Member): Promise<vo
     lead: config.lead ?? 'user',
     secrets: o.secrets,
   }
-  const ready = await makeReady(o, name)
-  if (o.signal.aborted) return
-  if (!ready.ok) {
-    const { message, hint } = ready.fault
+  const placed = await clones(async () => (o.signal.aborted ? null : makePlace(o, name)))
+  if (placed?.ok) await setUpOnce(o, name, placed.value, setUps)
+  if (placed === null || o.signal.aborted) return
+  if (!placed.ok) {
+    const { message, hint } = placed.fault
     const why = hint === undefined ? message : `${message} (${hint})`
     o.threads.park(data, 'failed', why)
     store.note({ event: 'teammate.failed', by: 'supervisor', info: { name, why } })
@@ -59,10 +75,12 @@ export const startMember = async (o: MembersOptions, member: Member): Promise<vo
 export const restartMember = async (o: MembersOptions, name: string): Promise<Result<{ name: string }>> => {
   const { store } = o.core
   const state = o.threads.status(name)?.state
+  if (state === undefined) return fail('refused', `${name} is being made ready: it starts by itself`)
   if (state === 'stopped' || state === 'failed') {
-    const ready = await makeReady(o, name)
+    const placed = await makePlace(o, name)
+    if (placed.ok) await setUpOnce(o, name, placed.value)
     if (o.signal.aborted) return fail('closed', 'the daemon is stopping')
-    if (!ready.ok) return ready
+    if (!placed.ok) return placed
   }
   const started = o.threads.restart(name)
   if (!started.ok) return started
@@ -72,14 +90,14 @@ export const restartMember = async (o: MembersOptions, name: string): Promise<Re
   return ok({ name })
 }
 
-/** A teammate's home and clone as they must be before its thread starts. Safe to repeat: what stands there is adopted. */
-const makeReady = async (o: MembersOptions, name: string): Promise<Result<null>> => {
+/** A teammate's home and clone, and whether the clone is new. Safe to repeat: what stands there is adopted. */
+const makePlace = async (o: MembersOptions, name: string): Promise<Result<'new' | 'adopted'>> => {
   const { root, workspace, mode, store, hub } = o.core
   const home = prepareHome({ name, root, workspace, mode, dataPaths: o.dataPaths })
   if (!home.ok) return home
   for (const text of home.value.warnings)
     store.note({ event: 'config.warning', by: 'supervisor', info: { name, text } })
-  if (!hub) return ok(null)
+  if (!hub) return ok('adopted')
   const clone = await hub.ensureClone(name, clonePath(o.core, name))
   if (!clone.ok) return clone
   const { made, mended, warnings } = clone.value
@@ -87,21 +105,28 @@ const makeReady = async (o: MembersOptions, name: string): Promise<Result<null>>
   for (const text of mended) store.note({ event: 'clone.mended', by: 'supervisor', info: { name, text } })
   // The same of every clone, so it stands there once.
   for (const text of warnings) o.notices.problem(`clone/${text}`, text)
-  await setUpOnce(o, name, made)
-  return ok(null)
+  return ok(made ? 'new' : 'adopted')
 }
 
 /** `copy` and `setup`, once in a clone; again where they never went well there, or are other ones by now. */
-const setUpOnce = async (o: MembersOptions, name: string, fresh: boolean): Promise<void> => {
-  const { store, config } = o.core
+const setUpOnce = async (
+  o: MembersOptions,
+  name: string,
+  clone: 'new' | 'adopted',
+  inTurn: Turns = act => act(),
+): Promise<void> => {
+  const { store, config, hub } = o.core
   const { setup, copy } = config
   const mark = `setup/${name}`
   const done = JSON.stringify([setup ?? null, copy])
   const rec = store.marks.get(mark)
-  if ((setup === undefined && copy.length === 0) || (!fresh && rec?.value.done === done)) return
-  const set = await setUp(o.core, clonePath(o.core, name), o.shellFor, o.signal)
-  // Cut short by the end of the daemon: the next start does it again.
-  if (o.signal.aborted) return
+  if (!hub || (setup === undefined && copy.length === 0)) return
+  if (clone === 'adopted' && rec?.value.done === done) return
+  const set = await inTurn(async () =>
+    o.signal.aborted ? null : setUp(o.core, clonePath(o.core, name), o.shellFor, o.signal),
+  )
+  // Not begun or cut short, by the end of the daemon: the next start does it again.
+  if (set === null || o.signal.aborted) return
   o.notices.problem(mark, set.ok ? null : `${name}: ${set.fault.message}; mend it, then start again`)
   const missing = set.ok ? set.value.missing.join(', ') : ''
   o.notices.problem('copy', missing === '' ? null : `copy in config.json names ${missing}, which the workspace has not`)

@@ -1,13 +1,10 @@
-import { randomBytes } from 'node:crypto'
-import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { Why } from '../protocol/event.ts'
 import type { Task } from '../protocol/task.ts'
 import type { Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 import { type Core, deciderOf, verifyCommands } from './core.ts'
-import { setUp } from './setup.ts'
-import { type Check, check, folderView } from './verify.ts'
+import { checkIn, checkTree, type Gate } from './tree.ts'
+import { type Check, folderView } from './verify.ts'
 
 /**
  * Leads a claim to its proof, or back. What is to be done next follows from the records alone, so it may be asked at any time
@@ -24,7 +21,7 @@ import { type Check, check, folderView } from './verify.ts'
  */
 export class Proof {
   readonly #core: Core
-  readonly #shell: (view: View) => Shell
+  readonly #gate: Gate
   readonly #hidden: readonly string[]
   readonly #signal: AbortSignal
   readonly #busy = new Map<string, Promise<void>>()
@@ -40,7 +37,7 @@ export class Proof {
     onProblem: (text: string) => void
   }) {
     this.#core = o.core
-    this.#shell = o.shell
+    this.#gate = o
     this.#hidden = o.hidden
     this.#signal = o.signal
     this.#problem = o.onProblem
@@ -57,7 +54,7 @@ export class Proof {
 
   /** Resolves when what runs now has ended. */
   async settled(): Promise<void> {
-    await Promise.all(this.#busy.values())
+    await Promise.all([...this.#busy.values(), this.#lane])
   }
 
   /** Runs `act` alone among everything that moves the trunk or reads it to build on it. */
@@ -129,7 +126,9 @@ export class Proof {
     const view = () => folderView('verify', workspace, { hidden: this.#hidden })
     // In dir mode one at a time as well: two checks in one folder would be in each other's way.
     const result = await this.inLane(async () =>
-      hub ? this.#checkTree(task, await hub.trunk()) : this.#check(task, await view(), commands),
+      hub
+        ? checkTree(this.#gate, { task: task.id }, await hub.trunk(), commands)
+        : checkIn(this.#gate, { task: task.id }, await view(), commands),
     )
     // What was cancelled meanwhile (and perhaps started anew by now) is not proven by this, and not refuted either.
     if (this.#signal.aborted || tasks.get(task.id)?.value.claimed !== task.claimed) return
@@ -240,7 +239,7 @@ export class Proof {
         )
         return
       }
-      const result = await this.#checkTree(task, preview.value.tree)
+      const result = await checkTree(this.#gate, { task: taskId }, preview.value.tree, verifyCommands(this.#core, task))
       if (this.#signal.aborted) return
       if (result.couldNotRun) {
         this.#stuck(task, result)
@@ -277,49 +276,6 @@ export class Proof {
       if (merged.fault.code !== 'conflict') return this.#abandon(requestId, merged.fault.message)
     }
     this.#abandon(requestId, 'the trunk kept moving')
-  }
-
-  async #checkTree(task: Task, tree: string): Promise<Check> {
-    const { hub, root } = this.#core
-    const commands = verifyCommands(this.#core, task)
-    if (!hub || commands.length === 0)
-      return { ok: true, couldNotRun: false, command: '', exitCode: 0, ms: 0, tail: '' }
-    const dir = join(root, '.team', 'verify', `${task.id}-${randomBytes(4).toString('hex')}`)
-    try {
-      const out = await hub.checkout(tree, dir)
-      if (!out.ok)
-        return { ok: false, couldNotRun: true, command: 'checkout', exitCode: null, ms: 0, tail: out.fault.message }
-      const ready = await setUp(this.#core, dir, this.#shell, this.#signal)
-      if (!ready.ok)
-        return { ok: false, couldNotRun: true, command: 'setup', exitCode: null, ms: 0, tail: ready.fault.message }
-      return await this.#check(task, await folderView('verify', dir, { readable: [hub.dir] }), commands)
-    } finally {
-      await rm(dir, { recursive: true, force: true })
-    }
-  }
-
-  async #check(task: Task, view: View, commands: readonly string[]): Promise<Check> {
-    const { config } = this.#core
-    const shell = this.#shell(view)
-    const limits = { outputBytes: config.limits.outputBytes, outputMaxBytes: config.limits.outputMaxBytes }
-    this.#note({ event: 'verify.started', by: 'supervisor', info: { task: task.id, commands } })
-    try {
-      const result = await check(shell, commands, { seconds: config.limits.verifySeconds, ...limits }, this.#signal)
-      this.#note({
-        event: 'verify.ended',
-        by: 'supervisor',
-        info: {
-          task: task.id,
-          ok: result.ok,
-          command: result.command,
-          exitCode: result.exitCode,
-          ms: Math.round(result.ms),
-        },
-      })
-      return result
-    } finally {
-      await shell.stop(2000)
-    }
   }
 
   /** Back to the front of its owner's queue with the facts; failed when that happened too often. */

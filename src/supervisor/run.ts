@@ -12,7 +12,7 @@ import type { Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 import type { Holder } from '../store/index.ts'
 import { layout } from '../store/root.ts'
-import { bringBase } from './base.ts'
+import { Base } from './base.ts'
 import { type Core, isLive, makeCore } from './core.ts'
 import { Crew } from './crew.ts'
 import type { Daemon, DaemonOptions } from './daemon-options.ts'
@@ -22,7 +22,7 @@ import { type Handlers, makeHandlers } from './handlers.ts'
 import { hiddenPaths } from './hidden.ts'
 import { importRequests } from './import.ts'
 import { type DaemonLog, openLog } from './log.ts'
-import { type MembersOptions, restartMember, startMember } from './members.ts'
+import { type MembersOptions, restartMember, startMembers } from './members.ts'
 import { Notices } from './notices.ts'
 import { PingPong } from './ping-pong.ts'
 import { afterClaim, Proof } from './proof.ts'
@@ -49,6 +49,7 @@ export class Run implements Daemon {
   readonly #folders: Folders
   readonly #crew: Crew
   readonly #proof: Proof
+  readonly #base: Base
   readonly #shutdown: Shutdown
   readonly #table: Handlers
   readonly #quiet: Quiet
@@ -105,17 +106,18 @@ export class Run implements Daemon {
       threadEntry: o.threadEntry,
       threadEnv: o.threadEnv,
       table: () => this.#table,
+      bringBase: () => this.#base.bring(),
       onChange: () => this.#changed(),
       isGoing: () => this.#going !== null,
       onFailure: error => this.fatal(error),
     })
+    const gate = { core, shell: this.#shellFor, signal: this.#ending.signal }
     this.#proof = new Proof({
-      core,
-      shell: this.#shellFor,
+      ...gate,
       hidden: hiddenPaths(o),
-      signal: this.#ending.signal,
       onProblem: text => this.#notices.problem('proof', text),
     })
+    this.#base = new Base({ ...gate, notices: this.#notices, inLane: act => this.#proof.inLane(act) })
     const { threads } = this.#crew
     this.#shutdown = new Shutdown({
       core,
@@ -170,7 +172,7 @@ export class Run implements Daemon {
 
   /** Looks up between its steps whether the daemon is ending already: then it starts nothing more. */
   async #start(): Promise<void> {
-    const { store, tasks, requests, members, clock } = this.#core
+    const { store, tasks, requests, clock } = this.#core
     const paths = layout(this.#o.root)
     store.onEntry(entry => this.#entry(entry))
     importRequests(store, paths.requests, iso(clock.wall()))
@@ -203,18 +205,19 @@ export class Run implements Daemon {
     this.#holder.serve((method, params, { stream, signal }) =>
       this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
     )
-    await bringBase(this.#core, text => this.#notices.problem('base', text))
+    // A merge that has to be verified keeps nobody from starting: it is made when the first task is given out.
+    await this.#base.look()
+    if (this.#ended) return
     this.#core.leases.start({
       runs: name => this.#core.roster.has(name) && isLive(this.#core, name),
       onFailure: error => this.fatal(error),
     })
-    for (const member of members) {
-      if (this.#ended) return
-      await startMember(this.#team, member)
-      const { state, reason } = this.#crew.threads.status(member.name) ?? {}
-      if (state === 'failed') this.#core.leases.ended(member.name, `${member.name} could not be started: ${reason}`)
-    }
+    await startMembers(this.#team)
     if (this.#ended) return
+    for (const name of this.#core.roster.names) {
+      const { state, reason } = this.#crew.threads.status(name) ?? {}
+      if (state === 'failed') this.#core.leases.ended(name, `${name} could not be started: ${reason}`)
+    }
     await store.flushed()
     this.#crew.dispatch.kick()
     this.#changed()
@@ -234,13 +237,14 @@ export class Run implements Daemon {
       notices: this.#notices,
       shellFor: this.#shellFor,
       signal,
+      onFailure: error => this.fatal(error),
     }
   }
 
   /** Asks everyone to stop by the protocol, then ends. A rejection is reported and the daemon goes on. A second call with `force` hurries the first. */
   down(o: DownOptions): Promise<Result<DownReport>> {
     if (o.names) return this.#shutdown.all({ ...o, by: 'human' })
-    if (this.#going && o.force) void this.#forceAll()
+    if (this.#going && o.force) void this.#shutdown.hurry()
     this.#going ??= this.#down({ ...o, by: 'human' }, { exit: 0, reason: 'team down' })
     return this.#going
   }
@@ -263,15 +267,6 @@ export class Run implements Daemon {
     }
     await this.#end(end)
     return report
-  }
-
-  async #forceAll(): Promise<void> {
-    const { requests } = this.#core
-    for (const request of requests.waiting())
-      if (request.type === 'shutdown_request')
-        requests.end(request.id, 'expired', 'supervisor', 'the human asked to stop at once')
-    const { threads } = this.#crew
-    await Promise.all(threads.names().map(name => threads.stop(name, 'forced', 0)))
   }
 
   /** With `once`: what waits for a person decides the exit code. False when somebody rejects the shutdown. */

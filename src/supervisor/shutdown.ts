@@ -125,6 +125,15 @@ export class Shutdown {
     return ok({ stopped, rejected })
   }
 
+  /** Whoever has not answered yet is ended at once, by force. */
+  async hurry(): Promise<void> {
+    const { requests } = this.#core
+    for (const request of requests.waiting())
+      if (request.type === 'shutdown_request')
+        requests.end(request.id, 'expired', 'supervisor', 'the human asked to stop at once')
+    await Promise.all(this.#threads.names().map(name => this.#threads.stop(name, 'forced', 0)))
+  }
+
   /** Resolves when the request ended, by a decision or otherwise. */
   #ended(id: string): Promise<ShutdownRequest> {
     return new Promise(resolve => {

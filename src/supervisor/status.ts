@@ -1,5 +1,5 @@
 import type { Hello, QueuedLease, Status, TaskShown } from '../protocol/rpc.ts'
-import type { Waiting } from '../protocol/teammate.ts'
+import type { TeammateState, Waiting } from '../protocol/teammate.ts'
 import type { Probe } from '../sandbox/shell.ts'
 import type { Core } from './core.ts'
 import { humanInbox } from './mail.ts'
@@ -32,7 +32,7 @@ export const makeStatus = async (
     ]
     list.push(waits.length === 0 ? task : { ...task, why: [task.why, ...waits].filter(Boolean).join('; ') })
   }
-  const [trunk, ahead, base] = hub ? await Promise.all([hub.trunk(), hub.ahead(), hub.baseHead()]) : [null, null, null]
+  const standing = hub ? await hub.standing() : null
   const leases = core.leases.shown()
   const kind = o.probe?.kind ?? 'unknown'
   const defended = config.sandbox !== 'off' && kind === 'bwrap'
@@ -42,8 +42,8 @@ export const makeStatus = async (
     root: core.root,
     workspace: core.workspace,
     mode: core.mode,
-    trunk: hub && trunk !== null ? { name: config.trunk, commit: trunk, ahead: ahead?.ok ? ahead.value : 0 } : null,
-    base: hub && base !== null ? { name: hub.baseName, commit: base } : null,
+    trunk: standing && { name: config.trunk, commit: standing.trunk, ahead: standing.ahead },
+    base: hub && standing && { name: hub.baseName, commit: standing.base },
     sandbox: { mode: config.sandbox, kind, defended, detail: o.probe?.detail ?? '' },
     teammates: members.map(member => {
       const live = o.live?.(member.name)
@@ -52,7 +52,7 @@ export const makeStatus = async (
       return {
         name: member.name,
         role: member.role,
-        state: live?.state ?? (standing?.standing === 'failed' ? 'failed' : 'stopped'),
+        state: live?.state ?? notRunning(standing?.standing, o.live !== null),
         since: live?.since ?? standing?.at ?? '',
         task: tasks.inHand(member.name)?.value.id ?? null,
         waiting: live?.waiting ? onWhom(live.waiting, leases.queued) : null,
@@ -80,6 +80,12 @@ const onWhom = (waiting: Waiting, queued: readonly QueuedLease[]): Waiting => {
   if (!lease || lease.behind.length === 0) return waiting
   const what = `${lease.id}: lease on ${lease.kind} ${lease.what.join(', ')}`
   return { ...waiting, what, whom: [...new Set(lease.behind.map(({ who }) => who))].join(', ') }
+}
+
+/** One that has no thread: a daemon that has none for it yet is still making its place ready. */
+const notRunning = (standing: 'live' | 'stopped' | 'failed' | undefined, daemon: boolean): TeammateState => {
+  if (standing === 'failed') return 'failed'
+  return daemon && standing !== 'stopped' ? 'starting' : 'stopped'
 }
 
 const derivedProblems = (

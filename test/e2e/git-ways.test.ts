@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { InboxItem } from '../../src/protocol/rpc.ts'
-import { tempFolder, until } from '../support/cli.ts'
+import { start, tempFolder, until } from '../support/cli.ts'
 import { gitTeam, runbook } from '../support/git-team.ts'
 import { initRepo } from '../support/repo.ts'
 
@@ -131,5 +131,37 @@ fs.writeFileSync('node_modules/made', 'here')
   await it.ok('task', 'retry', '1')
   expect((await it.shown('1', 'completed')).result?.outcome).toBe('merged')
   expect(existsSync(join(repo.dir, 'node_modules', 'made'))).toBe(false)
+  await until(async () => (await it.status()).teammates[0]?.state === 'idle')
+})
+
+test('a set-up that hangs holds back no other teammate, and a down does not wait for it', async () => {
+  const repo = project('project', {
+    '.gitignore': 'waits\ngo\n',
+    'setup.cjs': `const fs = require('fs')
+if (fs.readFileSync('.git/team-clone', 'utf8') === 'ann\\n') {
+  fs.writeFileSync('waits', '')
+  const timer = setInterval(() => fs.existsSync('go') && clearInterval(timer), 20)
+}
+`,
+  })
+  const it = gitTeam(
+    { teammates: [{ name: 'ann' }, { name: 'ben' }], setup: 'node setup.cjs', approvals: { merge_request: 'auto' } },
+    repo,
+  )
+  it.drop('one.md', runbook('One', { 'one.txt': '1\n' }, 'One', { head: 'assignee: ben' }))
+  start(['up', '--root', it.root])
+  await until(() => existsSync(join(it.clone('ann'), 'waits')))
+  await it.shown('1', 'unverified')
+  expect((await it.status()).teammates.map(mate => mate.state)).toEqual(['starting', 'idle'])
+  expect(await it.team('restart', 'ann')).toMatchObject({
+    code: 5,
+    stderr: expect.stringContaining('being made ready'),
+  })
+  await it.ok('down')
+  expect(it.events().filter(({ event }) => event === 'clone.ready')).toMatchObject([{ info: { name: 'ben' } }])
+  // Cut off, so it is run again, and this time it ends.
+  start(['up', '--root', it.root])
+  await until(async () => (await it.status()).teammates[1]?.state === 'idle')
+  writeFileSync(join(it.clone('ann'), 'go'), '')
   await until(async () => (await it.status()).teammates[0]?.state === 'idle')
 })

@@ -4,6 +4,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -40,7 +41,7 @@ describe('making the hub', () => {
     expect(hub.made).toBe(true)
     expect(hub.baseName).toBe('feature')
     expect(await hub.trunk()).toBe(head)
-    expect(await hub.baseHead()).toBe(head)
+    expect(await hub.standing()).toEqual({ trunk: head, base: head, ahead: 0 })
   })
 
   test('E03 a base named in the configuration is taken instead, a remote one too', async () => {
@@ -178,6 +179,44 @@ test('E15 a branch "team", an unrelated "team/…" of the person and a base name
   expect(unwrap(await other.branchHead('team/task-1'))).toBe(null)
 })
 
+test('where trunk and base stand is asked of git once, then again after each change of refs and after a fault', async () => {
+  const repo = initRepo(join(folder.dir, 'ws'))
+  const log = join(folder.dir, 'log')
+  const real = execFileSync('sh', ['-c', 'command -v git'], { encoding: 'utf8' }).trim()
+  mkdirSync(join(folder.dir, 'bin'))
+  writeFileSync(join(folder.dir, 'bin/git'), `#!/bin/sh\necho run >> '${log}'\nexec '${real}' "$@"\n`, { mode: 0o755 })
+  const hubDir = join(folder.dir, 'root/.team/hub.git')
+  const told = { ...env, PATH: `${join(folder.dir, 'bin')}:${process.env.PATH}` }
+  const hub = unwrap(await openHub({ workspace: repo.dir, hubDir, trunk: 'team/trunk', env: told }))
+  const runs = () => readFileSync(log, 'utf8').length
+  const start = repo.git('rev-parse', 'HEAD')
+  expect(await hub.standing()).toEqual({ trunk: start, base: start, ahead: 0 })
+  const after = runs()
+  const all = await Promise.all([hub.standing(), hub.standing()])
+  expect([all[0], runs()]).toEqual([all[1], after])
+  // The person commits: seen once the base is looked at, as before.
+  const next = repo.commit('More', { 'b.txt': 'two\n' })
+  expect((await hub.standing()).base).toBe(start)
+  unwrap(await hub.refreshBase())
+  expect(await hub.standing()).toEqual({ trunk: next, base: next, ahead: 0 })
+  const clone = repoAt(join(folder.dir, 'root/repo'))
+  unwrap(await hub.ensureClone('alice', clone.dir))
+  clone.git('switch', '-q', '-c', 'team/task-1')
+  const head = clone.commit('Work', { 'c.txt': 'c\n' })
+  unwrap(await hub.fetchBranch(clone.dir, 'team/task-1'))
+  const merged = unwrap(await hub.preview(head))
+  if (!merged.clean) throw new Error('it conflicts')
+  const { commit } = unwrap(await hub.merge({ head, tree: merged.tree, onto: merged.onto, message: 'Merge it' }))
+  expect(await hub.standing()).toEqual({ trunk: commit, base: next, ahead: 2 })
+  unwrap(await hub.land())
+  renameSync(hubDir, `${hubDir}.away`)
+  await expect(hub.standing()).rejects.toThrow()
+  renameSync(`${hubDir}.away`, hubDir)
+  expect(await hub.standing()).toEqual({ trunk: commit, base: next, ahead: 2 })
+  unwrap(await hub.refreshBase())
+  expect(await hub.standing()).toEqual({ trunk: commit, base: commit, ahead: 0 })
+})
+
 test('E07 inherited GIT_DIR, GIT_INDEX_FILE and their like reach no git child', async () => {
   const repo = initRepo(join(folder.dir, 'ws'))
   const victim = initRepo(join(folder.dir, 'victim'))
@@ -222,15 +261,20 @@ describe('a base that moves', () => {
     execFileSync('git', ['clone', '-q', hub.dir, side.dir], { env: plainEnv(folder.dir) })
     const worked = side.commit('Work', { 'a.txt': '1\n2\n3 worked\n' })
     side.git('push', '-q', 'origin', 'HEAD:refs/heads/team/trunk')
-    repo.commit('Third', { 'b.txt': 'bbb\n' })
-    const merged = unwrap(await hub.refreshBase())
-    expect(merged.how).toBe('merge')
-    expect(await hub.trunk()).toBe(merged.trunk)
+    const third = repo.commit('Third', { 'b.txt': 'bbb\n' })
+    const seen = unwrap(await hub.refreshBase())
+    // Nobody has seen that tree yet, so it is the caller's to check and to merge.
+    expect(seen).toMatchObject({ how: 'merge', to: third, trunk: worked, tree: expect.any(String) })
+    expect(await hub.trunk()).toBe(worked)
+    expect(unwrap(await hub.refreshBase())).toEqual({ ...seen, moved: false, from: third })
+    const what = { head: third, tree: seen.tree ?? '', onto: worked, message: 'Merge main' }
+    const merged = unwrap(await hub.merge(what)).commit
+    expect(await hub.trunk()).toBe(merged)
     expect(unwrap(await hub.brings(worked)).commits).toBe(0)
     repo.commit('Fourth', { 'a.txt': '1\n2\n3 otherwise\n' })
     const conflict = unwrap(await hub.refreshBase())
-    expect(conflict).toMatchObject({ how: 'conflict', files: ['a.txt'], trunk: merged.trunk })
-    expect(await hub.trunk()).toBe(merged.trunk)
+    expect(conflict).toMatchObject({ how: 'conflict', files: ['a.txt'], trunk: merged })
+    expect(await hub.trunk()).toBe(merged)
     // Not forgotten: it is told again until it is settled.
     expect(unwrap(await hub.refreshBase())).toMatchObject({ moved: false, how: 'conflict' })
   })

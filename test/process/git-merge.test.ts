@@ -139,12 +139,12 @@ describe('merging', () => {
     expect(repoAt(hub.dir).git('show', `${second}:a.txt`)).toBe('1 a\n2\n3')
     expect(unwrap(await hub.mergeOf(two))).toBe(second)
     // What is on the trunk and not yet in the base, and what one merge brought, once it is there.
-    expect(unwrap(await hub.ahead())).toBe(4)
+    expect((await hub.standing()).ahead).toBe(4)
     const { patch } = unwrap(await hub.show(second))
     expect(patch).toContain('+n')
     expect(patch).not.toContain('1 a')
     expect(unwrap(await hub.mergeOf(one))).toBe(first)
-    expect(unwrap(await hub.mergeOf(await hub.baseHead()))).toBe(null)
+    expect(unwrap(await hub.mergeOf((await hub.standing()).base))).toBe(null)
   })
 
   test('E09 the same line, delete against edit and a binary file: files and words told, trunk and workspace as they were', async () => {

@@ -461,6 +461,22 @@ describe('drops', () => {
     other.remove()
   })
 
+  test('what was told of a folder as a drop is over once a task has that name: the way is then blocked, until the folder goes', async () => {
+    const folder = await team.start()
+    mkdirSync(at('task_5.json'))
+    await folder.settled()
+    expect(reasons()).toEqual([['.tasks/task_5.json', expect.stringContaining('a folder')]])
+    add('5')
+    await until('the blocked way', () => folder.problems().some(problem => problem.kind === 'io'))
+    await until('the drop to be over', () => team.mended.includes('.tasks/task_5.json'))
+    expect(folder.problems().map(problem => problem.kind)).toEqual(['io'])
+    rmSync(at('task_5.json'), { recursive: true })
+    await until(
+      'the file',
+      () => existsSync(at('task_5.json')) && file('5').title === 'task 5' && folder.problems().length === 0,
+    )
+  })
+
   test('the same link again is another drop', async () => {
     const folder = await team.start()
     writeFileSync(join(root, 'one.json'), '{"title":"one"}')

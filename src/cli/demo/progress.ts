@@ -39,7 +39,10 @@ export class Progress {
       case 'task.failed':
         return { who: owner, what: `fails ${key}: ${firstLine(task?.error)}` }
       case 'verify.ended':
-        return { who: 'verify', what: `${key} on the merged result: ${entry.info?.ok === true ? 'green' : 'red'}` }
+        return {
+          who: 'verify',
+          what: `${entry.info?.base === undefined ? key : 'the moved base'} on the merged result: ${entry.info?.ok === true ? 'green' : 'red'}`,
+        }
       case 'message.stored':
         return this.#message(entry)
       case 'teammate.stopped':

@@ -30,6 +30,10 @@ const hash = (value: unknown): string => text(value).slice(0, 10)
 const because = (value: unknown): string =>
   value === undefined || value === null || value === '' ? '' : `: ${text(value)}`
 
+/** What a check is about. */
+const proven = (info: Info): string =>
+  info.base === undefined ? `task ${text(info.task)}` : `the base at ${hash(info.base)}, merged with the trunk`
+
 /** The record that this entry changed, as far as a screen needs it. */
 const record = (entry: JournalEntry): Info => {
   const value = entry.put?.[3]
@@ -104,9 +108,9 @@ const words: Partial<Record<EventType, Say>> = {
   'teammate.revived': () => 'may start again',
   'model.failed': info => `model call failed${because(info.message ?? info.kind)}`,
   'work.rescued': info => `kept uncommitted work of ${text(info.name)}${because([info.refs].flat().join(', '))}`,
-  'verify.started': info => `verifies task ${text(info.task)}`,
+  'verify.started': info => `verifies ${proven(info)}`,
   'verify.ended': info =>
-    `verify of task ${text(info.task)} ${info.ok === true ? 'passed' : info.ok === false ? 'failed' : 'ended'}${because(info.reason)}`,
+    `verify of ${proven(info)} ${info.ok === true ? 'passed' : info.ok === false ? 'failed' : 'ended'}${because(info.reason)}`,
   'trunk.moved': info =>
     `moved the trunk${info.task === undefined ? '' : ` by task ${text(info.task)}`} to ${hash(info.to ?? info.commit)}`,
   'base.moved': info => `took the moved base into the trunk (${text(info.how)}, ${hash(info.to)})`,

@@ -44,7 +44,7 @@ const fakeHub = (wait: Promise<void>, trunk: () => Promise<string> = async () =>
     },
     fetchRescue: async () => ok([]),
     refreshBase: async () =>
-      ok({ moved: false, from: 'a', to: 'a', rewritten: false, how: 'none', trunk: 'trunk', files: [] }),
+      ok({ moved: false, from: 'a', to: 'a', rewritten: false, how: 'none', trunk: 'trunk', files: [], tree: null }),
     branchHead: async () => ok(null),
     trunk,
   }
@@ -155,6 +155,7 @@ describe('a task that changes hands while something about it is under way', () =
       core,
       send: (name, { id }) => void sent.push(`${name} ${id}`),
       alive: () => true,
+      bringBase: async () => undefined,
       onProblem: () => undefined,
       onFailure: error => {
         throw error
@@ -185,6 +186,7 @@ describe('a task that changes hands while something about it is under way', () =
       core,
       send: (name, { id }) => void sent.push(`${name} ${id}`),
       alive: () => true,
+      bringBase: async () => undefined,
       onProblem: () => undefined,
       onFailure: () => undefined,
     })
@@ -213,6 +215,7 @@ describe('a task that changes hands while something about it is under way', () =
       core,
       send: () => undefined,
       alive: () => true,
+      bringBase: async () => undefined,
       onProblem: () => undefined,
       onFailure: () => undefined,
     })
@@ -243,6 +246,7 @@ describe('the crew', () => {
       onFailure: error => {
         throw error
       },
+      bringBase: async () => undefined,
       isGoing: () => false,
     })
     onTestFinished(() => crew.threads.close())

@@ -1,0 +1,141 @@
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { openHub } from '../../src/git/hub.ts'
+import { clock } from '../../src/lib/clock.ts'
+import { unwrap } from '../../src/lib/result.ts'
+import { Config, members } from '../../src/protocol/config.ts'
+import { makeShell } from '../../src/sandbox/make-shell.ts'
+import { openMemoryStore } from '../../src/store/memory.ts'
+import { Base } from '../../src/supervisor/base.ts'
+import { makeCore } from '../../src/supervisor/core.ts'
+import { openLog } from '../../src/supervisor/log.ts'
+import { Notices } from '../../src/supervisor/notices.ts'
+import { Proof } from '../../src/supervisor/proof.ts'
+import { initRepo, plainEnv, repoAt, tempFolder } from '../support/repo.ts'
+
+/** A repository, its hub with work of the team on the trunk, and what brings the base there behind `verify`. */
+const setup = async (verify: string | undefined, sandbox: 'off' | 'required' = 'off') => {
+  const folder = tempFolder()
+  onTestFinished(() => folder.remove())
+  const repo = initRepo(join(folder.dir, 'ws'), { 'a.txt': '1\n2\n3\n', 'b.txt': 'b\n' })
+  const root = join(folder.dir, 'root')
+  const env = { PATH: process.env.PATH ?? '', HOME: folder.dir }
+  const hub = unwrap(
+    await openHub({ workspace: repo.dir, hubDir: join(root, '.team/hub.git'), trunk: 'team/trunk', env }),
+  )
+  const side = repoAt(join(folder.dir, 'side'))
+  execFileSync('git', ['clone', '-q', hub.dir, side.dir], { env: plainEnv(folder.dir) })
+  const work = (files: Record<string, string>) => {
+    side.git('pull', '-q', 'origin', 'team/trunk')
+    const head = side.commit('Work', files)
+    side.git('push', '-q', 'origin', 'HEAD:refs/heads/team/trunk')
+    return head
+  }
+  const config = Config.parse({ teammates: [{ name: 'alice' }], ...(verify === undefined ? {} : { verify }) })
+  const core = makeCore(
+    {
+      store: openMemoryStore(clock),
+      root,
+      workspace: repo.dir,
+      mode: 'git',
+      sandboxed: false,
+      config,
+      members: members(config),
+      clock,
+      hub,
+    },
+    () => null,
+  )
+  const notices = new Notices(
+    core,
+    openLog(join(folder.dir, 'log'), text => text),
+  )
+  const ran: string[] = []
+  core.store.onEntry(({ event, info }) => {
+    if (event === 'verify.ended') ran.push(`${info?.base === undefined ? 'task' : 'base'} ${info?.ok}`)
+  })
+  const gate = {
+    core,
+    shell: (view: Parameters<typeof makeShell>[0]['view']) =>
+      makeShell({
+        view,
+        probe: { kind: 'none', detail: 'none here', remedy: null },
+        mode: sandbox,
+        permissions: config.permissions,
+        env,
+        marker: 'base-gate',
+      }),
+    signal: new AbortController().signal,
+  }
+  const proof = new Proof({
+    ...gate,
+    hidden: [],
+    onProblem: text => {
+      throw new Error(text)
+    },
+  })
+  const base = new Base({ ...gate, notices, inLane: act => proof.inLane(act) })
+  const told = () => [...core.store.inbox('user').read(0, 100)].map(({ value }) => value.message.content)
+  return { repo, hub, work, base, notices, ran, told }
+}
+
+/** Green unless both files changed: neither side alone shows it. */
+const notBoth = `test "$(cat a.txt b.txt | grep -c changed)" -lt 2`
+
+test('a base that moved comes into a trunk with work of its own only when verify is green on the merge of both', async () => {
+  const { repo, hub, work, base, notices, ran, told } = await setup(notBoth)
+  const followed = repo.commit('Person, before any work', { 'b.txt': 'changed\n', 'c.txt': 'c\n' })
+  await base.bring()
+  // Exactly the base: the person's own word, and nothing to merge.
+  expect([await hub.trunk(), ran]).toEqual([followed, []])
+
+  const trunk = work({ 'a.txt': 'changed\n' })
+  const red = repo.commit('Person', { 'c.txt': 'cc\n' })
+  await Promise.all([base.bring(), base.bring()])
+  await base.bring()
+  expect([await hub.trunk(), ran]).toEqual([trunk, ['base false']])
+  expect(notices.problems()).toEqual([
+    expect.stringMatching(new RegExp(`${red.slice(0, 12)} and fails verify when merged.*exited 1.*mend it on main`)),
+  ])
+  expect(told()).toEqual([expect.stringContaining('The trunk stays where it is')])
+
+  // Moved again, green this time: the problem goes with it.
+  const green = repo.commit('Mended', { 'b.txt': 'as it was\n' })
+  await Promise.all([base.bring(), base.bring()])
+  expect([ran, notices.problems(), told().length]).toEqual([['base false', 'base true'], [], 1])
+  expect(unwrap(await hub.mergeOf(green))).toBe(await hub.trunk())
+  expect(unwrap(await hub.brings(trunk)).commits).toBe(0)
+})
+
+test('a base that conflicts with the trunk is told once and tried again when it moved', async () => {
+  const { repo, hub, work, base, notices, ran, told } = await setup('true')
+  const trunk = work({ 'a.txt': '1\n2\n3 team\n' })
+  repo.commit('Person', { 'a.txt': '1\n2\n3 person\n' })
+  await base.bring()
+  await base.bring()
+  expect([await hub.trunk(), ran, told().length]).toEqual([trunk, [], 1])
+  expect(notices.problems()).toEqual([
+    expect.stringMatching(/conflicts with the trunk in a\.txt;.*git fetch '.*hub\.git'/),
+  ])
+  repo.commit('Taken back', { 'a.txt': '1\n2\n3\n' })
+  await base.bring()
+  expect([ran, notices.problems(), told().length]).toEqual([['base true'], [], 1])
+  expect(await hub.trunk()).not.toBe(trunk)
+})
+
+test('a check of the base that could not run is no green, and one that is not set keeps nothing', async () => {
+  const stuck = await setup('true', 'required')
+  const trunk = stuck.work({ 'a.txt': 'team\n' })
+  stuck.repo.commit('Person', { 'b.txt': 'bb\n' })
+  await stuck.base.bring()
+  await stuck.base.bring()
+  expect([await stuck.hub.trunk(), stuck.ran, stuck.told().length]).toEqual([trunk, ['base false'], 1])
+  expect(stuck.notices.problems()).toEqual([expect.stringMatching(/"true" could not run.*start the team again/)])
+
+  const free = await setup(undefined)
+  free.work({ 'a.txt': 'team\n' })
+  const head = free.repo.commit('Person', { 'b.txt': 'bb\n' })
+  await free.base.bring()
+  expect([unwrap(await free.hub.mergeOf(head)), free.ran]).toEqual([await free.hub.trunk(), []])
+})
