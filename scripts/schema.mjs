@@ -1,11 +1,13 @@
-// Writes docs/config.schema.json from the schema in the code. A unit test fails while the two differ.
-import { writeFileSync } from 'node:fs'
+// Writes docs/config.schema.json and docs/json/*.schema.json from the schemas in the code. A unit test fails while they differ.
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { build } from 'esbuild'
 
 const { outputFiles } = await build({
   stdin: {
     contents: `import * as z from 'zod'; import { Config } from './src/protocol/config.ts'
-      export const schema = z.toJSONSchema(Config, { io: 'input', target: 'draft-7' })`,
+      import { outputs, outputSchema } from './src/cli/outputs.ts'
+      export const schema = z.toJSONSchema(Config, { io: 'input', target: 'draft-7' })
+      export const printed = Object.keys(outputs).map(name => [name, outputSchema(name)])`,
     resolveDir: process.cwd(),
     loader: 'ts',
   },
@@ -14,7 +16,11 @@ const { outputFiles } = await build({
   format: 'esm',
   platform: 'node',
 })
-const { schema } = await import(
+const { schema, printed } = await import(
   `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString('base64')}`
 )
-writeFileSync('docs/config.schema.json', `${JSON.stringify(schema, null, 2)}\n`)
+const write = (file, value) => writeFileSync(file, `${JSON.stringify(value, null, 2)}\n`)
+write('docs/config.schema.json', schema)
+rmSync('docs/json', { recursive: true, force: true })
+mkdirSync('docs/json')
+for (const [name, value] of printed) write(`docs/json/${name}.schema.json`, value)

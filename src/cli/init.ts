@@ -78,7 +78,7 @@ const act = async (cli: Cli, args: Init): Promise<Result<number>> => {
     cli.out.say(`git config team.root of ${repository} names it, so every command finds it from there`)
   if (probe.kind === 'none')
     cli.out.say(
-      `sandbox is "prefer": without one only the commands in permissions.allow run, and authority is not defended. ${probe.remedy ?? ''}`.trim(),
+      `sandbox is "prefer": without one only the commands in permissions.allow run unasked, and authority is not defended. ${probe.remedy ?? ''}`.trim(),
     )
   cli.out.say('next: team task add "…" and team up; or team demo to see a team at work')
   return ok(0)

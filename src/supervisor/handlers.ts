@@ -289,9 +289,11 @@ export const makeHandlers = (
       const opened = requests.open(asked.value)
       if (!opened.ok) return opened
       await opened.value.durable
-      // A lease that is free is granted by now, which must be durable too before it is told.
+      const { request } = opened.value
+      // What a person decides is always heard of as a decision, however quick; a lease that is free was granted at once.
+      if (request.type !== 'resource_request') return ok({ request })
       await store.flushed()
-      return ok({ request: requests.get(opened.value.request.id)?.value ?? opened.value.request })
+      return ok({ request: requests.get(request.id)?.value ?? request })
     },
     'plan.ask': async ({ goal }, { actor }) => {
       const allowed = humanOnly(actor, 'ask for a plan')

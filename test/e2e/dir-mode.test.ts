@@ -140,11 +140,15 @@ node -e "const fs = require('fs'); const t = setInterval(() => { if (fs.existsSy
   expect(readFileSync(join(it.root, 'team', 'a', 'TASK.md'), 'utf8')).toContain('Ended')
 })
 
-test('a task without a runbook says what is missing, and the shared directory is as it was', async () => {
+test('a task without a runbook asks, saying what is missing, and the shared directory is as it was', async () => {
   const it = dirTeam({ teammates: [{ name: 'ann' }] }, { 'a.txt': 'a\n' })
   it.drop('words.md', runbook('Words', {}, 'nothing').replace(/commit:.*/, 'Make it better.'))
   const ran = await it.team('up', '--once')
   expect(ran.code).toBe(1)
-  expect((await it.task('1')).error).toMatch(/a model is needed.*OPENAI_API_KEY.*team task retry 1/s)
+  const [asked] = await it.requests()
+  expect([asked?.type, asked?.body]).toEqual([
+    'question',
+    expect.stringMatching(/a model is needed.*OPENAI_API_KEY.*team task retry 1/s),
+  ])
   expect(it.repo.git('status', '--porcelain')).toBe('?? config.json')
 })
