@@ -1,7 +1,7 @@
 import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { Member } from '../protocol/config.ts'
-import type { ThreadData } from '../protocol/thread.ts'
+import type { ThreadData, Told } from '../protocol/thread.ts'
 import { prepareHome } from '../sandbox/home.ts'
 import type { Probe, Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
@@ -26,23 +26,11 @@ export interface MembersOptions {
  * shown as failed with the reason, and the others work. Once the signal is aborted nothing is started any more.
  */
 export const startMember = async (o: MembersOptions, member: Member): Promise<void> => {
-  const { store, root, workspace, mode, config, members } = o.core
+  const { store } = o.core
   const { name } = member
-  const data: ThreadData = {
-    name,
-    root,
-    workspace,
-    mode,
-    member,
-    limits: config.limits,
-    sandbox: { mode: config.sandbox, ...o.probe },
-    dataPaths: o.dataPaths,
-    teammates: members.map(other => ({ name: other.name, role: other.role })),
-    lead: config.lead ?? 'user',
-    secrets: o.secrets,
-  }
   const ready = await makeReady(o, name)
   if (o.signal.aborted) return
+  const data = threadData(o, member)
   if (!ready.ok) {
     const { message, hint } = ready.fault
     const why = hint === undefined ? message : `${message} (${hint})`
@@ -54,6 +42,33 @@ export const startMember = async (o: MembersOptions, member: Member): Promise<vo
   if (standing && standing.standing !== 'live') o.threads.park(data, standing.standing, standing.reason)
   else o.threads.start(data)
 }
+
+/** What a teammate's thread is started with, as the team is now. */
+export const threadData = (o: MembersOptions, member: Member): ThreadData => {
+  const { root, workspace, mode, config } = o.core
+  return {
+    name: member.name,
+    root,
+    workspace,
+    mode,
+    member,
+    limits: config.limits,
+    sandbox: { mode: config.sandbox, ...o.probe },
+    dataPaths: o.dataPaths,
+    told: told(o.core, member),
+    secrets: o.secrets,
+  }
+}
+
+/** What a teammate is told of itself and the team. */
+export const told = ({ roster, config }: Core, { role, systemPrompt }: Member): Told => ({
+  role,
+  systemPrompt,
+  teammates: roster.members
+    .filter(other => !roster.isLeaving(other.name))
+    .map(other => ({ name: other.name, role: other.role })),
+  lead: config.lead ?? 'user',
+})
 
 /** Starts a stopped or failed teammate again, once what kept it from being ready is mended. */
 export const restartMember = async (o: MembersOptions, name: string): Promise<Result<{ name: string }>> => {

@@ -21,8 +21,9 @@ import { Folders } from './folders.ts'
 import { type Handlers, makeHandlers } from './handlers.ts'
 import { hiddenPaths } from './hidden.ts'
 import { importRequests } from './import.ts'
+import { LiveConfig, type Means } from './live-config.ts'
 import { type DaemonLog, openLog } from './log.ts'
-import { type MembersOptions, restartMember, startMember } from './members.ts'
+import { type MembersOptions, restartMember, setStanding, startMember } from './members.ts'
 import { Notices } from './notices.ts'
 import { PingPong } from './ping-pong.ts'
 import { afterClaim, Proof } from './proof.ts'
@@ -55,6 +56,8 @@ export class Run implements Daemon {
   readonly #effects: Effects
   readonly #waits: Waits
   readonly #shellFor: (view: View) => Shell
+  readonly #live: LiveConfig
+  #means: Means
   readonly #ending = new AbortController()
   #finish: (end: { exit: number; reason: string }) => void = () => undefined
   #going: Promise<Result<DownReport>> | null = null
@@ -68,8 +71,10 @@ export class Run implements Daemon {
     this.done = new Promise(resolve => {
       this.#finish = resolve
     })
-    const { root, workspace, mode, config, members, clock, probe, secrets } = o
-    const redact = makeRedactor(secrets)
+    const { root, workspace, mode, config, members, clock, probe } = o
+    this.#means = { env: o.threadEnv, secrets: o.secrets, dataPaths: o.dataPaths }
+    let redactor = makeRedactor(o.secrets)
+    const redact = (text: string) => redactor(text)
     this.#log = openLog(layout(root).daemonLog, redact)
     const sandboxed = config.sandbox !== 'off' && probe.kind === 'bwrap'
     const core = makeCore(
@@ -86,10 +91,10 @@ export class Run implements Daemon {
       makeShell({
         view,
         probe,
-        mode: config.sandbox,
-        permissions: config.permissions,
-        env: o.threadEnv,
-        secrets,
+        mode: core.config.sandbox,
+        permissions: core.config.permissions,
+        env: this.#means.env,
+        secrets: this.#means.secrets,
         marker: teamMarker(root, 'verify'),
       })
     this.#folders = new Folders(core, {
@@ -103,7 +108,8 @@ export class Run implements Daemon {
       log: this.#log,
       redact,
       threadEntry: o.threadEntry,
-      threadEnv: o.threadEnv,
+      threadEnv: () => this.#means.env,
+      holdsBack: name => this.#live.holdsBack(name),
       table: () => this.#table,
       onChange: () => this.#changed(),
       isGoing: () => this.#going !== null,
@@ -133,6 +139,25 @@ export class Run implements Daemon {
         createPlanned(core, request)
       },
     }
+    this.#live = new LiveConfig({
+      core,
+      crew: this.#crew,
+      shutdown: this.#shutdown,
+      notices: this.#notices,
+      folders: this.#folders,
+      endpoints: o.endpoints,
+      team: () => this.#team,
+      onMeans: means => {
+        // What was a secret before stays one.
+        const secrets = [...new Set([...this.#means.secrets, ...means.secrets])]
+        this.#means = { ...means, secrets }
+        redactor = makeRedactor(secrets)
+      },
+      isGoing: () => this.#going !== null,
+      signal: this.#ending.signal,
+      onChange: () => this.#changed(),
+      onFailure: error => this.fatal(error),
+    })
     this.#table = makeHandlers(
       core,
       () => this.#status(),
@@ -149,6 +174,7 @@ export class Run implements Daemon {
       crew: this.#crew,
       proof: this.#proof,
       folders: this.#folders,
+      changes: this.#live,
       onQuiet: open => this.#endQuietly(open),
       onFailure: error => this.fatal(error),
     })
@@ -180,6 +206,9 @@ export class Run implements Daemon {
     takeTaskMessages(this.#core, this.#notices)
     this.#pingPong.recover()
     for (const request of requests.all()) if (request.type === 'shutdown_request') settleShutdown(this.#core, request)
+    // Who left and comes back begins as everybody does.
+    for (const [name, { value }] of [...store.teammates.list()])
+      if (!this.#core.roster.has(name) && value.standing !== 'live') setStanding(this.#core, name, 'live', null)
     await releaseOrphans(this.#core)
     rmSync(paths.verify, { recursive: true, force: true })
     await endLeftovers(teamMarker(this.#o.root, ''), 2000)
@@ -215,6 +244,7 @@ export class Run implements Daemon {
       if (state === 'failed') this.#core.leases.ended(member.name, `${member.name} could not be started: ${reason}`)
     }
     if (this.#ended) return
+    await this.#live.start()
     await store.flushed()
     this.#crew.dispatch.kick()
     this.#changed()
@@ -222,7 +252,8 @@ export class Run implements Daemon {
 
   /** What bringing a teammate up takes. */
   get #team(): MembersOptions {
-    const { probe, dataPaths, secrets } = this.#o
+    const { probe } = this.#o
+    const { dataPaths, secrets } = this.#means
     const { threads } = this.#crew
     const signal = this.#ending.signal
     return {
@@ -259,6 +290,7 @@ export class Run implements Daemon {
     if (report.ok && report.value.rejected.length > 0) {
       this.#going = null
       this.#crew.dispatch.resume()
+      this.#live.resume()
       return report
     }
     await this.#end(end)
@@ -277,7 +309,7 @@ export class Run implements Daemon {
   /** With `once`: what waits for a person decides the exit code. False when somebody rejects the shutdown. */
   async #endQuietly(open: number): Promise<boolean> {
     if (this.#going) return true
-    const timeoutMs = this.#o.config.limits.graceSeconds * 1000
+    const timeoutMs = this.#core.config.limits.graceSeconds * 1000
     const reason =
       open === 0 ? 'everything is done' : open === 1 ? '1 task waits for a person' : `${open} tasks wait for a person`
     this.#going = this.#down({ force: false, timeoutMs }, { exit: open === 0 ? 0 : 1, reason })
@@ -297,6 +329,7 @@ export class Run implements Daemon {
     await this.#crew.threads.close()
     await this.#starting
     await this.#proof.settled()
+    await this.#live.close()
     await this.#folders.close()
     // A journal that cannot be written has told so already, and that is the reason kept.
     await this.#core.store.flushed().catch(() => undefined)

@@ -54,7 +54,7 @@ export class Shutdown {
    * Asks everyone. All ended (by approval, or by force at the deadline): their names and how. One rejected: the reasons; those
    * who had ended for it are started again, since the daemon goes on.
    */
-  async all(o: DownOptions & { by: string }): Promise<Result<DownReport>> {
+  async all(o: DownOptions & { by: string; why?: string }): Promise<Result<DownReport>> {
     const stopped: DownReport['stopped'][number][] = []
     const rejected: DownReport['rejected'][number][] = []
     const one = async (name: string): Promise<void> => {
@@ -75,7 +75,7 @@ export class Shutdown {
         from: o.by,
         to: name,
         title: `shut down, ${name}`,
-        body: `${o.names ? 'You are' : 'The team is'} being stopped. Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.`,
+        body: `${o.why ?? `${o.names ? 'You are' : 'The team is'} being stopped.`} Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.`,
         data: { teammate: name, graceMs: o.timeoutMs },
         deadlineMs: o.timeoutMs,
       })
