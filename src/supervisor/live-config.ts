@@ -296,6 +296,7 @@ export class LiveConfig {
     }
     await this.#end(name, 'not on the team any more')
     if (signal.aborted) return false
+    core.leases.ended(name, `${name} is not on the team any more`)
     await releaseInHand(core, name, `${name} is not on the team any more`)
     if ((core.store.teammates.get(name)?.value.standing ?? 'live') !== 'live') setStanding(core, name, 'live', null)
     this.#stays.delete(name)

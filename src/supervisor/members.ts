@@ -35,6 +35,7 @@ export const startMember = async (o: MembersOptions, member: Member): Promise<vo
     const { message, hint } = ready.fault
     const why = hint === undefined ? message : `${message} (${hint})`
     o.threads.park(data, 'failed', why)
+    o.core.leases.ended(name, `${name} could not be started: ${why}`)
     store.note({ event: 'teammate.failed', by: 'supervisor', info: { name, why } })
     return
   }

@@ -240,8 +240,6 @@ export class Run implements Daemon {
     for (const member of members) {
       if (this.#ended) return
       await startMember(this.#team, member)
-      const { state, reason } = this.#crew.threads.status(member.name) ?? {}
-      if (state === 'failed') this.#core.leases.ended(member.name, `${member.name} could not be started: ${reason}`)
     }
     if (this.#ended) return
     await this.#live.start()
