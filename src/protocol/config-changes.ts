@@ -29,6 +29,7 @@ const limitKeys: { readonly [K in keyof Limits]: When } = {
   setupSeconds: 'now',
   graceSeconds: 'now',
   returns: 'now',
+  mailRounds: 'now',
   modelIdleSeconds: 'anew',
   modelRetries: 'anew',
   rounds: 'anew',

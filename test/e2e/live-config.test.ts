@@ -6,6 +6,7 @@ import { team as command, teamOk, until } from '../support/cli.ts'
 import {
   ask,
   gate,
+  heard,
   inboxOf,
   journal,
   quiet,
@@ -128,12 +129,14 @@ test('a teammate taken out of config.json is asked to shut down, its task goes o
 
 test('who rejects its removal works on until its task ends, and that is told; taken back in time nothing happens to it', async () => {
   const more = gate()
+  let rejected = false
   const alice: Script = async request => {
-    const last = request.messages.at(-1)?.content ?? ''
-    const id = /req_\d+/.exec(last)?.[0]
-    if (/shut down/.test(last) && id)
+    const id = /req_\d+/.exec(heard(request))?.[0]
+    if (id && !rejected) {
+      rejected = true
       return call('request', { action: 'decide', id, decision: 'reject', reason: 'nearly done' })
-    if (last.includes('<task id=')) return call('ls', {})
+    }
+    if (!id) return call('ls', {})
     await more.opened
     return call('task', { action: 'complete', summary: 'done' })
   }
