@@ -2,16 +2,13 @@ import { ok, type Result } from '../lib/result.ts'
 import { resolveModel } from '../model/index.ts'
 import { startRunbook } from '../model/runbook/server.ts'
 import type { Member, ModelConfig } from '../protocol/config.ts'
+import type { Endpoints } from '../supervisor/daemon-options.ts'
 import type { Env } from './cli.ts'
 
 /** The endpoints of a team, ready for its threads. */
-export interface Models {
-  /** The members, each with its model resolved. */
-  readonly members: readonly Member[]
-  /** What the threads need of the environment to reach them, keys included. */
-  readonly env: Readonly<Record<string, string>>
-  /** The keys' values, never to be shown. */
-  readonly secrets: readonly string[]
+export interface Models extends Endpoints {
+  /** The same for other members, while the team runs. */
+  resolve(members: readonly Member[]): Promise<Result<Endpoints>>
   /** Ends what was started for them. */
   close(): Promise<void>
 }
@@ -33,6 +30,21 @@ const network = [
  * Faults name the member and what is missing.
  */
 export const openModels = async (members: readonly Member[], env: Env): Promise<Result<Models>> => {
+  let runbook: Promise<{ readonly baseURL: string; close(): Promise<void> }> | null = null
+  const server = () => {
+    runbook ??= startRunbook()
+    return runbook
+  }
+  const resolve = (some: readonly Member[]) => endpoints(some, env, server)
+  const first = await resolve(members)
+  return first.ok ? ok({ ...first.value, resolve, close: async () => (await runbook)?.close() }) : first
+}
+
+const endpoints = async (
+  members: readonly Member[],
+  env: Env,
+  runbookServer: () => Promise<{ readonly baseURL: string }>,
+): Promise<Result<Endpoints>> => {
   const resolved: { member: Member; config: ModelConfig; needsRunbook: boolean }[] = []
   const threadEnv: Record<string, string> = {}
   const secrets = new Set<string>()
@@ -51,7 +63,7 @@ export const openModels = async (members: readonly Member[], env: Env): Promise<
     resolved.push({ member, config, needsRunbook })
   }
   for (const name of network) if (env[name] !== undefined) threadEnv[name] = env[name]
-  const runbook = resolved.some(each => each.needsRunbook) ? await startRunbook() : null
+  const runbook = resolved.some(each => each.needsRunbook) ? await runbookServer() : null
   return ok({
     members: resolved.map(({ member, config, needsRunbook }) => ({
       ...member,
@@ -59,6 +71,5 @@ export const openModels = async (members: readonly Member[], env: Env): Promise<
     })),
     env: threadEnv,
     secrets: [...secrets],
-    close: async () => runbook?.close(),
   })
 }

@@ -97,6 +97,12 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<nu
       mode: loaded.value.mode,
       config: loaded.value.config,
       members: models.value.members,
+      endpoints: async members => {
+        const reached = await models.value.resolve(members)
+        return reached.ok
+          ? ok({ ...reached.value, env: { ...base(cli), ...reached.value.env } })
+          : fail('config', `config.json: ${reached.fault.message}`, reached.fault.hint)
+      },
       dataPaths: loaded.value.dataPaths,
       secrets: models.value.secrets,
       threadEnv: { ...base(cli), ...models.value.env },

@@ -17,8 +17,18 @@ export type ToThread =
   | { readonly t: 'unassign'; readonly id: string; readonly reason: string }
   /** There is mail; `urgent` wakes a parked teammate too. */
   | { readonly t: 'mail'; readonly urgent: boolean }
+  /** What your system message says of you and the team, from your next task on. */
+  | ({ readonly t: 'team' } & Told)
   /** End now, whatever is in hand: the grace time is over. */
   | { readonly t: 'stop'; readonly reason: string }
+
+/** What a system message says of a teammate and its team. */
+export interface Told {
+  readonly role: string
+  readonly systemPrompt: string
+  readonly teammates: readonly { readonly name: string; readonly role: string }[]
+  readonly lead: string
+}
 
 export interface AssignedTask {
   readonly id: string
@@ -77,8 +87,7 @@ export interface ThreadData {
     readonly remedy: string | null
   }
   readonly dataPaths: readonly string[]
-  readonly teammates: readonly { name: string; role: string }[]
-  readonly lead: string
+  readonly told: Told
   /** Values to redact from whatever a command prints. */
   readonly secrets: readonly string[]
 }

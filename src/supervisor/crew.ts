@@ -20,7 +20,7 @@ export interface CrewOptions {
   readonly log: DaemonLog
   readonly redact: (text: string) => string
   readonly threadEntry: string
-  readonly threadEnv: Readonly<Record<string, string>>
+  readonly threadEnv: () => Readonly<Record<string, string>>
   /** Answers what a thread asks. */
   readonly table: () => Handlers
   /** Resolves when the trunk is where new work may start from. */
@@ -29,6 +29,8 @@ export interface CrewOptions {
   readonly onChange: () => void
   /** A bug, or the journal cannot be written. */
   readonly onFailure: (error: unknown) => void
+  /** Told of each change of state: true when there is to be no new work for this teammate for now. */
+  readonly holdsBack: (name: string) => boolean
   /** The whole team is being stopped, so a stopped teammate is not put on record as such. */
   readonly isGoing: () => boolean
 }
@@ -44,13 +46,16 @@ export class Crew {
     this.#o = o
     this.threads = new Threads({
       entry: o.threadEntry,
-      threadEnv: o.threadEnv,
+      get threadEnv() {
+        return o.threadEnv()
+      },
       limits: o.core.config.limits,
       clock: o.core.clock,
       on: {
         message: (name, message, reply) => this.#heard(name, message, reply),
         state: (name, status) => {
-          if (status.state === 'idle') this.dispatch.idle(name)
+          const held = o.holdsBack(name)
+          if (status.state === 'idle' && !held) this.dispatch.idle(name)
           else this.dispatch.busyNow(name)
           this.#tellState(name, status)
           o.onChange()
@@ -111,9 +116,10 @@ export class Crew {
     withdrawShutdowns(core, name)
     core.leases.ended(name, why)
     withdrawOf(core, name)
-    await this.#sweep(name)
+    await this.sweep(name)
     await releaseInHand(core, name, why)
-    if (!isGoing() && this.threads.status(name)?.state === 'stopped') setStanding(core, name, 'stopped', why)
+    const stays = !isGoing() && !core.roster.isLeaving(name)
+    if (stays && this.threads.status(name)?.state === 'stopped') setStanding(core, name, 'stopped', why)
     core.store.note({ event: 'teammate.stopped', by: 'supervisor', info: { name } })
   }
 
@@ -171,7 +177,7 @@ export class Crew {
     this.dispatch.gone(name)
     this.#o.core.leases.died(name, why)
     this.#o.core.store.note({ event: 'teammate.died', by: 'supervisor', info: { name, why, ...(next ?? {}) } })
-    this.#sweep(name).catch(this.#o.onFailure)
+    this.sweep(name).catch(this.#o.onFailure)
   }
 
   async #gaveUp(name: string, why: string): Promise<void> {
@@ -183,7 +189,7 @@ export class Crew {
   }
 
   /** Ends whatever a dead thread's commands left running, known by the mark in their environment, never by a number. */
-  async #sweep(name: string): Promise<void> {
+  async sweep(name: string): Promise<void> {
     const { store, root } = this.#o.core
     // Of this thread alone: its successor may be running commands before the last of these is gone.
     const ended = await Promise.all(shellsOf(teamMarker(root, name)).map(shell => endLeftovers(shell, 2000)))

@@ -6,12 +6,24 @@ import type { Call, DownReport, Hello } from '../protocol/rpc.ts'
 import type { Probe } from '../sandbox/shell.ts'
 import type { DownOptions } from './shutdown.ts'
 
+/** What threads need to reach their models. */
+export interface Endpoints {
+  /** Each with its model resolved. */
+  readonly members: readonly Member[]
+  /** What the threads need of the environment for it, keys included. */
+  readonly env: Readonly<Record<string, string>>
+  /** Values that must never reach a log, a journal, a message or a model. */
+  readonly secrets: readonly string[]
+}
+
 export interface DaemonOptions {
   readonly root: string
   readonly workspace: string
   readonly mode: 'git' | 'dir'
   readonly config: Config
   readonly members: readonly Member[]
+  /** The endpoints of other members, while this runs: config.json may be edited. Faults name the member and what is missing. */
+  readonly endpoints: (members: readonly Member[]) => Promise<Result<Endpoints>>
   /** Real paths of config.json's `data`. */
   readonly dataPaths: readonly string[]
   /** Values that must never reach a log, a journal, a message or a model. */

@@ -78,6 +78,15 @@ export class Folders {
     await this.#requests.start()
   }
 
+  /** The inbox of somebody who joined, or who left, while this runs. */
+  join(name: string): Promise<void> {
+    return this.#inboxes.join(name)
+  }
+
+  leave(name: string): Promise<void> {
+    return this.#inboxes.leave(name)
+  }
+
   /** Resolves when everything seen so far is taken in, and everything decided so far is in the files. */
   async settled(): Promise<void> {
     await this.#tasks.settled()

@@ -381,7 +381,7 @@ export const makeHandlers = (
         : fail('refused', 'only the human reads the journal'),
   }
 
-  const inbox = (name: string): Result<string> => (name === 'supervisor' ? ok(name) : mail.recipient(name))
+  const inbox = (name: string): Result<string> => (name === 'supervisor' ? ok(name) : mail.readable(name))
 
   const call: Handlers['call'] = async (actor, method, params, stream) => {
     if (!isRpcMethod(method)) return fail('usage', `there is no method "${method}"`)

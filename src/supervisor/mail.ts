@@ -70,12 +70,28 @@ export class Mail {
     if (to === 'lead' || to === 'leader') return ok(this.#roster.config.lead ?? humanInbox)
     if (to === 'human') return ok(humanInbox)
     if (this.inboxes.includes(to)) return ok(to)
+    if (this.#isFormer(to))
+      return fail(
+        'unknown',
+        `${to} is not on the team any more`,
+        `its inbox is kept (team inbox ${to}); back in config.json it goes on from there`,
+      )
     const near = nearest(to, this.inboxes)
     return fail(
       'unknown',
       `nobody is called "${to}"`,
       `${near === undefined ? '' : `did you mean ${near}? `}names: ${[...this.#roster.names, humanInbox].join(', ')}; or all`,
     )
+  }
+
+  /** The inbox that may be read under this name: a recipient's, or that of somebody who left. */
+  readable(name: string): Result<string> {
+    return this.#isFormer(name) ? ok(name) : this.recipient(name)
+  }
+
+  /** Had an inbox here, and is not on the team now. */
+  #isFormer(name: string): boolean {
+    return !this.inboxes.includes(name) && this.#store.marks.get(`inbox/${name}`) !== undefined
   }
 
   /**

@@ -2,7 +2,7 @@ import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { makeTurns } from '../lib/turns.ts'
 import type { Member } from '../protocol/config.ts'
-import type { ThreadData } from '../protocol/thread.ts'
+import type { ThreadData, Told } from '../protocol/thread.ts'
 import { prepareHome } from '../sandbox/home.ts'
 import type { Probe, Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
@@ -40,29 +40,24 @@ export const startMembers = async (o: MembersOptions): Promise<void> => {
   await Promise.all(o.core.members.map(member => startMember(o, member, clones, setUps).catch(o.onFailure)))
 }
 
-const startMember = async (o: MembersOptions, member: Member, clones: Turns, setUps: Turns): Promise<void> => {
-  const { store, root, workspace, mode, config, members } = o.core
+/** The same for one, at once where no turns are given. */
+export const startMember = async (
+  o: MembersOptions,
+  member: Member,
+  clones: Turns = act => act(),
+  setUps: Turns = act => act(),
+): Promise<void> => {
+  const { store } = o.core
   const { name } = member
-  const data: ThreadData = {
-    name,
-    root,
-    workspace,
-    mode,
-    member,
-    limits: config.limits,
-    sandbox: { mode: config.sandbox, ...o.probe },
-    dataPaths: o.dataPaths,
-    teammates: members.map(other => ({ name: other.name, role: other.role })),
-    lead: config.lead ?? 'user',
-    secrets: o.secrets,
-  }
   const placed = await clones(async () => (o.signal.aborted ? null : makePlace(o, name)))
   if (placed?.ok) await setUpOnce(o, name, placed.value, setUps)
   if (placed === null || o.signal.aborted) return
+  const data = threadData(o, member)
   if (!placed.ok) {
     const { message, hint } = placed.fault
     const why = hint === undefined ? message : `${message} (${hint})`
     o.threads.park(data, 'failed', why)
+    o.core.leases.ended(name, `${name} could not be started: ${why}`)
     store.note({ event: 'teammate.failed', by: 'supervisor', info: { name, why } })
     return
   }
@@ -70,6 +65,33 @@ const startMember = async (o: MembersOptions, member: Member, clones: Turns, set
   if (standing && standing.standing !== 'live') o.threads.park(data, standing.standing, standing.reason)
   else o.threads.start(data)
 }
+
+/** What a teammate's thread is started with, as the team is now. */
+export const threadData = (o: MembersOptions, member: Member): ThreadData => {
+  const { root, workspace, mode, config } = o.core
+  return {
+    name: member.name,
+    root,
+    workspace,
+    mode,
+    member,
+    limits: config.limits,
+    sandbox: { mode: config.sandbox, ...o.probe },
+    dataPaths: o.dataPaths,
+    told: told(o.core, member),
+    secrets: o.secrets,
+  }
+}
+
+/** What a teammate is told of itself and the team. */
+export const told = ({ roster, config }: Core, { role, systemPrompt }: Member): Told => ({
+  role,
+  systemPrompt,
+  teammates: roster.members
+    .filter(other => !roster.isLeaving(other.name))
+    .map(other => ({ name: other.name, role: other.role })),
+  lead: config.lead ?? 'user',
+})
 
 /** Starts a stopped or failed teammate again, once what kept it from being ready is mended. */
 export const restartMember = async (o: MembersOptions, name: string): Promise<Result<{ name: string }>> => {

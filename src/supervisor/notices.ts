@@ -21,11 +21,15 @@ export class Notices {
 
   /** Puts a standing problem up, or (null) takes it away. Said in the log when it changes. */
   problem(key: string, text: string | null): void {
+    const isNew = text !== null && this.#problems.get(key) !== text
+    this.stands(key, text)
+    if (isNew) this.#core.store.note({ event: 'warning', by: 'supervisor', info: { text } })
+  }
+
+  /** The same for what the log tells by an event of its own. */
+  stands(key: string, text: string | null): void {
     if (text === null) this.#problems.delete(key)
-    else if (this.#problems.get(key) !== text) {
-      this.#problems.set(key, text)
-      this.#core.store.note({ event: 'warning', by: 'supervisor', info: { text } })
-    }
+    else this.#problems.set(key, text)
   }
 
   tell(to: string, id: string, text: string): void {

@@ -1,6 +1,7 @@
 import type { Core } from './core.ts'
 import type { Crew } from './crew.ts'
 import type { Folders } from './folders.ts'
+import type { LiveConfig } from './live-config.ts'
 import type { Proof } from './proof.ts'
 
 /** So long nothing must have changed before the team counts as quiet. */
@@ -11,6 +12,7 @@ export interface QuietOptions {
   readonly crew: Crew
   readonly proof: Proof
   readonly folders: Folders
+  readonly changes: LiveConfig
   /** Called when it is quiet, with the number of tasks that are neither completed nor cancelled; false: look on. */
   readonly onQuiet: (open: number) => Promise<boolean>
   /** A bug, or the journal cannot be written. */
@@ -43,8 +45,8 @@ export class Quiet {
   }
 
   async #lookNow(): Promise<void> {
-    const { core, crew, proof, folders, onQuiet } = this.#o
-    const { store, members } = core
+    const { core, crew, proof, folders, changes, onQuiet } = this.#o
+    const { store } = core
     this.#looking = true
     const { seq } = store
     await folders.settled()
@@ -54,7 +56,8 @@ export class Quiet {
       !crew.dispatch.canGive() &&
       !proof.busy &&
       !core.leases.willMove &&
-      members.every(member => crew.isResting(member.name))
+      !changes.isBusy &&
+      core.members.every(member => crew.isResting(member.name))
     this.#looking = false
     if (this.#closed) return
     if (!quiet || store.seq !== seq) return this.look()

@@ -4,17 +4,38 @@ import type { Config, Member } from '../protocol/config.ts'
 export class Roster {
   #config: Config
   #members: readonly Member[]
+  #leaving: ReadonlySet<string> = new Set()
 
   constructor(config: Config, members: readonly Member[]) {
     this.#config = config
     this.#members = members
   }
 
+  /** What holds from now on. Those who are `leaving` are on the team until they are gone; there is nothing new for them. */
+  set(config: Config, members: readonly Member[], leaving: readonly Member[]): void {
+    this.#config = config
+    this.#members = [...members, ...leaving]
+    this.#leaving = new Set(leaving.map(member => member.name))
+  }
+
+  /** Somebody who was leaving is gone. */
+  drop(name: string): void {
+    this.set(
+      this.#config,
+      this.#members.filter(member => !this.#leaving.has(member.name)),
+      this.#members.filter(member => this.#leaving.has(member.name) && member.name !== name),
+    )
+  }
+
+  isLeaving(name: string): boolean {
+    return this.#leaving.has(name)
+  }
+
   get config(): Config {
     return this.#config
   }
 
-  /** In the order of config.json. */
+  /** In the order of config.json; then those who are leaving. */
   get members(): readonly Member[] {
     return this.#members
   }

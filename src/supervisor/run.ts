@@ -21,8 +21,9 @@ import { Folders } from './folders.ts'
 import { type Handlers, makeHandlers } from './handlers.ts'
 import { hiddenPaths } from './hidden.ts'
 import { importRequests } from './import.ts'
+import { LiveConfig, type Means } from './live-config.ts'
 import { type DaemonLog, openLog } from './log.ts'
-import { type MembersOptions, restartMember, startMembers } from './members.ts'
+import { type MembersOptions, restartMember, setStanding, startMembers } from './members.ts'
 import { Notices } from './notices.ts'
 import { PingPong } from './ping-pong.ts'
 import { afterClaim, Proof } from './proof.ts'
@@ -56,6 +57,8 @@ export class Run implements Daemon {
   readonly #effects: Effects
   readonly #waits: Waits
   readonly #shellFor: (view: View) => Shell
+  readonly #live: LiveConfig
+  #means: Means
   readonly #ending = new AbortController()
   #finish: (end: { exit: number; reason: string }) => void = () => undefined
   #going: Promise<Result<DownReport>> | null = null
@@ -69,8 +72,10 @@ export class Run implements Daemon {
     this.done = new Promise(resolve => {
       this.#finish = resolve
     })
-    const { root, workspace, mode, config, members, clock, probe, secrets } = o
-    const redact = makeRedactor(secrets)
+    const { root, workspace, mode, config, members, clock, probe } = o
+    this.#means = { env: o.threadEnv, secrets: o.secrets, dataPaths: o.dataPaths }
+    let redactor = makeRedactor(o.secrets)
+    const redact = (text: string) => redactor(text)
     this.#log = openLog(layout(root).daemonLog, redact)
     const sandboxed = config.sandbox !== 'off' && probe.kind === 'bwrap'
     const core = makeCore(
@@ -87,10 +92,10 @@ export class Run implements Daemon {
       makeShell({
         view,
         probe,
-        mode: config.sandbox,
-        permissions: config.permissions,
-        env: o.threadEnv,
-        secrets,
+        mode: core.config.sandbox,
+        permissions: core.config.permissions,
+        env: this.#means.env,
+        secrets: this.#means.secrets,
         marker: teamMarker(root, 'verify'),
       })
     this.#folders = new Folders(core, {
@@ -104,7 +109,8 @@ export class Run implements Daemon {
       log: this.#log,
       redact,
       threadEntry: o.threadEntry,
-      threadEnv: o.threadEnv,
+      threadEnv: () => this.#means.env,
+      holdsBack: name => this.#live.holdsBack(name),
       table: () => this.#table,
       bringBase: () => this.#base.bring(),
       onChange: () => this.#changed(),
@@ -135,6 +141,25 @@ export class Run implements Daemon {
         createPlanned(core, request)
       },
     }
+    this.#live = new LiveConfig({
+      core,
+      crew: this.#crew,
+      shutdown: this.#shutdown,
+      notices: this.#notices,
+      folders: this.#folders,
+      endpoints: o.endpoints,
+      team: () => this.#team,
+      onMeans: means => {
+        // What was a secret before stays one.
+        const secrets = [...new Set([...this.#means.secrets, ...means.secrets])]
+        this.#means = { ...means, secrets }
+        redactor = makeRedactor(secrets)
+      },
+      isGoing: () => this.#going !== null,
+      signal: this.#ending.signal,
+      onChange: () => this.#changed(),
+      onFailure: error => this.fatal(error),
+    })
     this.#table = makeHandlers(
       core,
       () => this.#status(),
@@ -151,6 +176,7 @@ export class Run implements Daemon {
       crew: this.#crew,
       proof: this.#proof,
       folders: this.#folders,
+      changes: this.#live,
       onQuiet: open => this.#endQuietly(open),
       onFailure: error => this.fatal(error),
     })
@@ -182,6 +208,9 @@ export class Run implements Daemon {
     takeTaskMessages(this.#core, this.#notices)
     this.#pingPong.recover()
     for (const request of requests.all()) if (request.type === 'shutdown_request') settleShutdown(this.#core, request)
+    // Who left and comes back begins as everybody does.
+    for (const [name, { value }] of [...store.teammates.list()])
+      if (!this.#core.roster.has(name) && value.standing !== 'live') setStanding(this.#core, name, 'live', null)
     await releaseOrphans(this.#core)
     rmSync(paths.verify, { recursive: true, force: true })
     await endLeftovers(teamMarker(this.#o.root, ''), 2000)
@@ -214,10 +243,7 @@ export class Run implements Daemon {
     })
     await startMembers(this.#team)
     if (this.#ended) return
-    for (const name of this.#core.roster.names) {
-      const { state, reason } = this.#crew.threads.status(name) ?? {}
-      if (state === 'failed') this.#core.leases.ended(name, `${name} could not be started: ${reason}`)
-    }
+    await this.#live.start()
     await store.flushed()
     this.#crew.dispatch.kick()
     this.#changed()
@@ -225,7 +251,8 @@ export class Run implements Daemon {
 
   /** What bringing a teammate up takes. */
   get #team(): MembersOptions {
-    const { probe, dataPaths, secrets } = this.#o
+    const { probe } = this.#o
+    const { dataPaths, secrets } = this.#means
     const { threads } = this.#crew
     const signal = this.#ending.signal
     return {
@@ -263,6 +290,7 @@ export class Run implements Daemon {
     if (report.ok && report.value.rejected.length > 0) {
       this.#going = null
       this.#crew.dispatch.resume()
+      this.#live.resume()
       return report
     }
     await this.#end(end)
@@ -272,10 +300,15 @@ export class Run implements Daemon {
   /** With `once`: what waits for a person decides the exit code. False when somebody rejects the shutdown. */
   async #endQuietly(open: number): Promise<boolean> {
     if (this.#going) return true
-    const timeoutMs = this.#o.config.limits.graceSeconds * 1000
+    const timeoutMs = this.#core.config.limits.graceSeconds * 1000
     const reason =
       open === 0 ? 'everything is done' : open === 1 ? '1 task waits for a person' : `${open} tasks wait for a person`
-    const stopping: Stopping = { force: false, timeoutMs, by: 'supervisor', why: reason }
+    const stopping: Stopping = {
+      force: false,
+      timeoutMs,
+      by: 'supervisor',
+      why: `The team is being stopped (${reason}).`,
+    }
     this.#going = this.#down(stopping, { exit: open === 0 ? 0 : 1, reason })
     await this.#going
     return this.#ended
@@ -293,6 +326,7 @@ export class Run implements Daemon {
     await this.#crew.threads.close()
     await this.#starting
     await this.#proof.settled()
+    await this.#live.close()
     await this.#folders.close()
     // A journal that cannot be written has told so already, and that is the reason kept.
     await this.#core.store.flushed().catch(() => undefined)

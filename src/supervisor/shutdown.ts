@@ -12,7 +12,7 @@ type How = DownReport['stopped'][number]['how']
 /** What `team down` asks for: everybody, or only `names`. */
 export type DownOptions = RpcParsed<'down'>
 
-/** Who stops the team, and why, where it was not a person. */
+/** Who stops the team (or some of it), and why, in a sentence, where there is more to say than that. */
 export type Stopping = DownOptions & { readonly by: 'human' | 'supervisor'; readonly why?: string }
 
 /** After its deadline a thread gets so long to flush before it is ended. */
@@ -85,7 +85,7 @@ export class Shutdown {
         from: o.by,
         to: name,
         title: `shut down, ${name}`,
-        body: `${o.names ? 'You are' : 'The team is'} being stopped${o.why === undefined ? '' : ` (${o.why})`}. Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.`,
+        body: `${o.why ?? `${o.names ? 'You are' : 'The team is'} being stopped.`} Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.`,
         data: { teammate: name, graceMs: o.timeoutMs, ...(o.names ? {} : { wholeTeam: true }) },
         deadlineMs: o.timeoutMs,
       })

@@ -63,7 +63,7 @@ interface Life {
 }
 
 interface Mate {
-  readonly data: ThreadData
+  data: ThreadData
   status: ThreadStatus
   life: Life | null
   /** Aborts the wait for a restart. */
@@ -158,6 +158,21 @@ export class Threads {
     this.#set(mate, { state: 'starting', waiting: null, restarts: 0, reason: null })
     this.#enqueue(mate)
     return ok(undefined)
+  }
+
+  /** What the next start of this thread is to begin with; a thread that runs is not touched. */
+  begin(data: ThreadData): void {
+    const mate = this.#mates.get(data.name)
+    if (mate) mate.data = data
+  }
+
+  /** Lets go of a teammate whose thread has ended, so that the name may be started anew. */
+  forget(name: string): void {
+    const mate = this.#mates.get(name)
+    if (!mate) return
+    if (mate.life) throw new Error(`${name} is running (${mate.status.state})`)
+    this.#unqueue(mate)
+    this.#mates.delete(name)
   }
 
   status(name: string): ThreadStatus | undefined {

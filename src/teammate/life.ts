@@ -89,7 +89,7 @@ export class Life {
   }
 
   /** What the daemon says. */
-  hear(message: Exclude<ToThread, { t: 'res' }>): void {
+  hear(message: Exclude<ToThread, { t: 'res' | 'team' }>): void {
     switch (message.t) {
       case 'assign':
         this.#next = message.task

@@ -68,9 +68,10 @@ const main = async (): Promise<void> => {
   const { call, answer, close } = portCall(post)
 
   const warned = new Set<string>()
+  let { told } = data
   const prefix = (): string => {
-    const { teammates, lead } = data
-    const { parts, warnings } = readPrefixParts(root, member, { teammates, lead, mode })
+    const { role, systemPrompt, teammates, lead } = told
+    const { parts, warnings } = readPrefixParts(root, { name, role, systemPrompt }, { teammates, lead, mode })
     for (const text of warnings)
       if (!warned.has(text)) post({ t: 'event', event: 'config.warning', info: { name, text } })
     for (const text of warnings) warned.add(text)
@@ -94,6 +95,7 @@ const main = async (): Promise<void> => {
   })
   port.on('message', (message: ToThread) => {
     if (message.t === 'res') answer(message)
+    else if (message.t === 'team') told = message
     else life.hear(message)
   })
 

@@ -55,11 +55,15 @@ const start = async (script: readonly Reply[] | (() => Reply), runbook: string |
     limits: Limits.parse({}),
     sandbox: { mode: 'off', kind: 'none', detail: 'test', remedy: null },
     dataPaths: [],
-    teammates: [
-      { name: 'alice', role: 'tester' },
-      { name: 'bob', role: '' },
-    ],
-    lead: 'user',
+    told: {
+      role: member.role,
+      systemPrompt: member.systemPrompt,
+      teammates: [
+        { name: 'alice', role: 'tester' },
+        { name: 'bob', role: '' },
+      ],
+      lead: 'user',
+    },
     secrets: [],
   }
   const worker = new Worker(bundle(new URL('../../src/teammate/main.ts', import.meta.url)), {

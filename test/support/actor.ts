@@ -10,7 +10,6 @@ export const actor = (name: string, acts: string[], extra: object = {}): ThreadD
   limits: {},
   sandbox: { mode: 'off', kind: 'none', detail: '', remedy: null },
   dataPaths: [],
-  teammates: [],
-  lead: 'human',
+  told: { role: '', systemPrompt: '', teammates: [], lead: 'human' },
   secrets: [],
 })

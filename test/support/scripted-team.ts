@@ -30,7 +30,9 @@ export interface ScriptedTeam {
 /** `scripts` by teammate; who has none ends each turn at once. `config` is laid over what the test team needs. */
 export const scriptedTeam = async (
   scripts: Readonly<Record<string, Script>>,
-  config: { readonly teammates?: readonly { readonly name: string }[] } & Readonly<Record<string, unknown>> = {},
+  config: {
+    readonly teammates?: readonly ({ readonly name: string } & Readonly<Record<string, unknown>>)[]
+  } & Readonly<Record<string, unknown>> = {},
 ): Promise<ScriptedTeam> => {
   const counts = new Map<string, number>()
   const server = await startScripted(request => {

@@ -321,6 +321,18 @@ export class InboxFile {
   }
 }
 
+/** Is this the inbox of somebody who left, with nothing in it that was not read then? */
+export const isReadUp = (store: Store, name: string, path: string): boolean => {
+  const mark = InboxMark.safeParse(store.marks.get(`inbox/${name}`)?.value)
+  const stat = statSync(path, { bigint: true, throwIfNoEntry: false })
+  return (
+    mark.success &&
+    stat !== undefined &&
+    mark.data.place.identity === identityOf(stat) &&
+    mark.data.place.offset >= Number(stat.size)
+  )
+}
+
 const lastNumber = (archive: string, name: string): number =>
   Math.max(
     0,

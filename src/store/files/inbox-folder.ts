@@ -6,7 +6,7 @@ import type { Limits } from '../../protocol/config.ts'
 import type { Stored } from '../../protocol/message.ts'
 import type { Store } from '../store.ts'
 import { DeadLetters } from './dead-letters.ts'
-import { InboxFile } from './inbox-file.ts'
+import { InboxFile, isReadUp } from './inbox-file.ts'
 import { Lane } from './lane.ts'
 import { type Problem, Troubles } from './problem.ts'
 import { type Watch, watchFolder } from './watch.ts'
@@ -14,7 +14,7 @@ import { type Watch, watchFolder } from './watch.ts'
 export interface InboxFolderOptions {
   readonly root: string
   readonly store: Store
-  /** Everybody who has an inbox: the teammates, `user` and `supervisor`. */
+  /** Everybody who has an inbox at the start: the teammates, `user` and `supervisor`. */
   readonly names: readonly string[]
   readonly limits: Pick<Limits, 'messageBytes' | 'inboxBytes'>
   readonly clock: Clock
@@ -56,32 +56,56 @@ export class InboxFolder {
   #marking: Promise<void> | undefined
 
   constructor(options: InboxFolderOptions) {
-    const { root, store, names, clock, limits, onTask } = options
+    const { root, store, names } = options
     this.#options = options
     this.#dir = join(root, label)
     this.#lane = new Lane(file => this.#look(file), options.onFailure)
     this.#troubles = new Troubles(options.onProblem, options.onMended)
     this.#letters = new DeadLetters(root, store, this.#troubles)
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
-    for (const name of names)
-      this.#files.set(
-        name + suffix,
-        new InboxFile(
-          {
-            root,
-            name,
-            store,
-            limits,
-            clock,
-            onTask,
-            onDead: letter => this.#dead({ at: iso(clock.wall()), ...letter }),
-            unfinishedMs: options.unfinishedMs ?? 30_000,
-            quietMs: options.quietMs ?? 1000,
-            oldMs: options.oldMs ?? 600_000,
-          },
-          () => this.#sendSoon(),
-        ),
-      )
+    for (const name of names) this.#open(name)
+  }
+
+  #open(name: string): InboxFile {
+    const { root, store, clock, limits, onTask, unfinishedMs, quietMs, oldMs } = this.#options
+    const file = new InboxFile(
+      {
+        root,
+        name,
+        store,
+        limits,
+        clock,
+        onTask,
+        onDead: letter => this.#dead({ at: iso(clock.wall()), ...letter }),
+        unfinishedMs: unfinishedMs ?? 30_000,
+        quietMs: quietMs ?? 1000,
+        oldMs: oldMs ?? 600_000,
+      },
+      () => this.#sendSoon(),
+    )
+    this.#files.set(name + suffix, file)
+    return file
+  }
+
+  /** Somebody joined: an inbox that was there already is taken up where it was left. Resolves when it is read. */
+  async join(name: string): Promise<void> {
+    if (this.#files.has(name + suffix)) return
+    const file = this.#open(name)
+    await this.#lane.act(() => this.#scan(file))
+    this.#lane.look(null)
+  }
+
+  /** Somebody left: the file stays, and what was sent and is not in it yet follows should they join again. What is written there from now on reaches nobody. */
+  async leave(name: string): Promise<void> {
+    await this.#lane.act(async () => {
+      const file = this.#files.get(name + suffix)
+      if (!file) return
+      await this.#scan(file)
+      file.saveMark()
+      file.close()
+      this.#files.delete(name + suffix)
+    })
+    this.#lane.look(null)
   }
 
   /** Takes in what was appended while nobody looked, appends what a crash kept from the files, and watches from then on. */
@@ -212,8 +236,16 @@ export class InboxFolder {
 
   /** Inboxes of nobody: what is written there reaches nobody, and that is told once. */
   #lookForStrangers(): void {
-    const { names, onProblem, onMended } = this.#options
-    const found = new Set(readdirSync(this.#dir).filter(file => file.endsWith(suffix) && !this.#files.has(file)))
+    const { store, onProblem, onMended } = this.#options
+    const names = [...this.#files.keys()].map(file => file.slice(0, -suffix.length))
+    const found = new Set(
+      readdirSync(this.#dir).filter(
+        file =>
+          file.endsWith(suffix) &&
+          !this.#files.has(file) &&
+          !isReadUp(store, file.slice(0, -suffix.length), join(this.#dir, file)),
+      ),
+    )
     for (const file of this.#standing.keys())
       if (!found.has(file)) {
         this.#standing.delete(file)
@@ -225,7 +257,7 @@ export class InboxFolder {
       const problem: Problem = {
         kind: 'inbox',
         file: `${label}/${file}`,
-        reason: `nobody has this inbox: ${near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`}`,
+        reason: `nobody on the team has this inbox: ${near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`}`,
         standing: true,
         known: false,
       }

@@ -15,6 +15,8 @@ export interface WatchOptions {
   readonly onDeaf?: (error: Error) => void
   /** Milliseconds between looks at the whole folder that nothing told to make. */
   readonly sweepMs?: number
+  /** false: a folder that is missing is not made. */
+  readonly make?: boolean
 }
 
 export interface Watch {
@@ -31,7 +33,7 @@ const coalesceMs = 4
 const missingMs = 200
 
 /**
- * Tells of changes in one folder (not below it), which is made when it is missing. One watch for the folder, none for its
+ * Tells of changes in one folder (not below it), which is made when it is missing (unless `make` is false). One watch for the folder, none for its
  * files. The `raw` event is the hint, since `change` is throttled without a trailing event and so misses the end of a
  * burst; a second look follows the last hint, and a slow sweep finds what no event told. A folder that was removed and
  * made again is watched again.
@@ -74,7 +76,7 @@ class FolderWatch implements Watch {
 
   async #listen(): Promise<void> {
     await this.#watcher?.close()
-    mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    if (this.#options.make !== false) mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
     this.#watched = identity(this.#dir)
     const watcher = new RawWatcher({ depth: 0, ignoreInitial: true })
     this.#watcher = watcher
@@ -145,7 +147,8 @@ class FolderWatch implements Watch {
       if (now !== this.#watched) {
         since = 0
         // Without its parent the whole root is gone, and is not to be brought back by a watch.
-        if (existsSync(dirname(this.#dir))) await this.#listen().catch(error => this.#deaf(error))
+        if (existsSync(this.#options.make === false ? this.#dir : dirname(this.#dir)))
+          await this.#listen().catch(error => this.#deaf(error))
       } else if (since >= (this.#options.sweepMs ?? 2000)) {
         since = 0
         this.#options.onHint(null)

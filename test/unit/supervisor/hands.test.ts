@@ -240,7 +240,8 @@ describe('the crew', () => {
       log: made.log,
       redact: text => text,
       threadEntry: '/nowhere',
-      threadEnv: {},
+      threadEnv: () => ({}),
+      holdsBack: () => false,
       table: () => made.table,
       onChange: () => undefined,
       onFailure: error => {
