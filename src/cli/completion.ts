@@ -10,9 +10,13 @@ export const completion = (commands: Commands, cli: Cli): Commands =>
     'Print the completion script of a shell',
     y =>
       y
-        .positional('shell', { choices: ['bash', 'zsh', 'fish'] as const, demandOption: true })
+        .positional('shell', {
+          choices: ['bash', 'zsh', 'fish'] as const,
+          demandOption: true,
+          describe: 'the shell to complete in',
+        })
         .example('source <($0 completion bash)', 'for this shell')
-        .example('$0 completion fish > ~/.config/fish/completions/team.fish', 'for good'),
+        .example('$0 completion fish | source', 'the same in fish'),
     handler(cli, async ({ shell }) => {
       cli.out.say(scripts[shell](commandTable(await cli.families(), cli)))
       return ok(0)

@@ -14,7 +14,10 @@ export const permissions = (commands: Commands, cli: Cli): Commands =>
         .command(
           ['list', '$0'],
           'Rules that hold from now on, and runs that were permitted and have not come',
-          z => z.option('json', { type: 'boolean', default: false }),
+          z =>
+            z
+              .option('json', { type: 'boolean', default: false, describe: 'the listing as JSON' })
+              .example('$0 permissions', 'what is allowed beside config.json, and to whom'),
           handler(cli, args => list(cli, args)),
         )
         .command(
@@ -28,7 +31,7 @@ export const permissions = (commands: Commands, cli: Cli): Commands =>
                 demandOption: true,
                 describe: 'the request that asked for it (req_3, or 3 for short)',
               })
-              .example('$0 permissions remove 3', ''),
+              .example('$0 permissions remove 3', 'ask about it again from now on'),
           handler(cli, args =>
             withTeam(cli, args, 'change', team =>
               forEach(cli, args, async id => {
@@ -37,7 +40,8 @@ export const permissions = (commands: Commands, cli: Cli): Commands =>
               }),
             ),
           ),
-        ),
+        )
+        .example('$0 permissions', 'what is allowed beside config.json, and to whom'),
     () => undefined,
   )
 

@@ -17,8 +17,8 @@ export const prefix = (commands: Commands, cli: Cli): Commands =>
       y
         .positional('name', { type: 'string', describe: 'a teammate; else all' })
         .option('max', { type: 'number', describe: 'exit 1 where one has more tokens than this' })
-        .option('json', { type: 'boolean', default: false })
-        .example('$0 prefix alice', '')
+        .option('json', { type: 'boolean', default: false, describe: 'the weights as JSON' })
+        .example('$0 prefix alice', 'what each part of it weighs')
         .example('$0 prefix --max 1500', 'a check that nobody has grown too heavy'),
     handler(cli, async args => act(cli, args)),
   )

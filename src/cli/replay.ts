@@ -22,7 +22,7 @@ export const replay = (commands: Commands, cli: Cli): Commands =>
         .option('full', { type: 'boolean', default: false, describe: 'whole results, not their first lines' })
         .option('json', { type: 'boolean', default: false, describe: 'the entries as they stand, one a line' })
         .example('$0 replay alice', 'Enter goes on by a step, q ends; in a pipe all of it')
-        .example('$0 replay alice --turn 3 --full', ''),
+        .example('$0 replay alice --turn 3', 'one turn alone'),
     handler(cli, args => act(cli, args)),
   )
 

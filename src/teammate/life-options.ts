@@ -9,6 +9,22 @@ import type { FromThread } from '../protocol/thread.ts'
 import type { Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 
+/** What the tools of a life have of where it works, all through it. */
+export const toolPlace = ({ member, view, shell, session, limits }: LifeOptions) => ({
+  name: member.name,
+  view,
+  shell,
+  todo: {
+    get: () => session.todo,
+    set: (items: Parameters<Session['setTodo']>[0]) => session.setTodo(items),
+  },
+  limits: {
+    commandSeconds: limits.commandSeconds,
+    outputBytes: limits.outputBytes,
+    outputMaxBytes: limits.outputMaxBytes,
+  },
+})
+
 export interface LifeOptions {
   readonly member: Member
   readonly root: string

@@ -10,7 +10,7 @@ import type { Call } from '../protocol/rpc.ts'
 import type { AssignedTask, ToThread } from '../protocol/thread.ts'
 import { takeBranch } from './branch.ts'
 import { type Choice, comesFirst, Intake } from './intake.ts'
-import type { LifeOptions } from './life-options.ts'
+import { type LifeOptions, toolPlace } from './life-options.ts'
 import { Parking } from './parking.ts'
 import { answerHuman } from './reply.ts'
 import { askedToStop, toldToStop } from './shutdown.ts'
@@ -347,20 +347,9 @@ export class Life {
   }
 
   #toolContext(signal: AbortSignal): ToolContext {
-    const { member, view, shell, session, limits } = this.#o
-    const { commandSeconds, outputBytes, outputMaxBytes } = limits
-    return {
-      name: member.name,
-      view,
-      shell,
-      call: this.#call,
-      signal,
-      park: request => this.#parking.park(request),
-      task: () => (this.#inHand && !this.#left ? { id: this.#inHand.id, branch: this.#inHand.branch } : null),
-      todo: { get: () => session.todo, set: items => session.setTodo(items) },
-      read: this.#read,
-      limits: { commandSeconds, outputBytes, outputMaxBytes },
-    }
+    const task = () => (this.#inHand && !this.#left ? { id: this.#inHand.id, branch: this.#inHand.branch } : null)
+    const park = (request: string) => this.#parking.park(request)
+    return { ...toolPlace(this.#o), call: this.#call, read: this.#read, signal, park, task }
   }
 
   /**

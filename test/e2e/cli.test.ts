@@ -182,6 +182,7 @@ test('status --json has the shape that a program may rely on', async () => {
     'base',
     'deadLetters',
     'holder',
+    'leases',
     'mode',
     'problems',
     'requests',

@@ -72,6 +72,8 @@ const tools: Record<string, (cwd: string, args: Record<string, string>) => strin
     return 'wrote'
   },
   message: () => 'sent',
+  ask_user: () => 'opened req_1, which is approved already',
+  request: () => 'opened req_1, which is approved already',
   task: (cwd, { action }) => {
     const left = git(cwd, 'status', '--porcelain').out
     return action === 'complete' && left !== '' ? `error: uncommitted: ${left}` : 'ok'
