@@ -17,7 +17,7 @@ export const permissions = (commands: Commands, cli: Cli): Commands =>
           z =>
             z
               .option('json', { type: 'boolean', default: false, describe: 'the listing as JSON' })
-              .example('$0 permissions', 'what is allowed beside config.json, and to whom'),
+              .example('$0 permissions list', 'what is allowed beside config.json, and to whom'),
           handler(cli, args => list(cli, args)),
         )
         .command(
@@ -41,7 +41,7 @@ export const permissions = (commands: Commands, cli: Cli): Commands =>
             ),
           ),
         )
-        .example('$0 permissions', 'what is allowed beside config.json, and to whom'),
+        .example('$0 permissions list', 'what is allowed beside config.json, and to whom'),
     () => undefined,
   )
 
