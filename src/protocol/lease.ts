@@ -1,7 +1,8 @@
 /**
  * What overlaps with what: the one answer for leases and for the paths of tasks. Paths are globs from the top of the
- * workspace: `*` and `?` stay within a name, `**` spans folders, `[abc]` and `{a,b}` choose. One whose last name is plain
- * stands for everything below too, so a folder's name is enough. Ports and names overlap when they are the same.
+ * workspace: `*` and `?` stay within a name, `**` spans folders, `[abc]` and `{a,b}` choose, where `[abc]` is also itself.
+ * One whose last name has no `*` and no `?` stands for everything below too, so a folder's name is enough. Ports and names
+ * overlap when they are the same.
  */
 export interface Claim {
   readonly kind: 'path' | 'port' | 'name'
@@ -138,6 +139,8 @@ const compile = (glob: string): Automaton => {
         const close = chars.indexOf(']', i + 2)
         const to = state()
         read(at, choice(chars.slice(i + 1, close)), to)
+        // Files are named so too, and who names one of them means it.
+        free(chars.slice(i, close + 1).reduce(literal, at), to)
         at = to
         i = close + 1
       } else if (c === '{' && closes(chars, i)) {
@@ -162,7 +165,7 @@ const compile = (glob: string): Automaton => {
   const { at } = sequence(start, 0, false)
   const end = state()
   free(at, end)
-  const isPlain = !/[*?[]/.test(glob.slice(glob.lastIndexOf('/') + 1))
+  const isPlain = !/[*?]/.test(glob.slice(glob.lastIndexOf('/') + 1))
   if (isPlain) free(loop(literal(at, '/'), any), end)
   const wild = glob.search(/[*?[{]/)
   return { states, start: closure(states, [start]), end, head: wild < 0 ? glob : glob.slice(0, wild) }

@@ -249,6 +249,8 @@ export class Leases {
           })
       this.#past.delete(had)
     }
+    // What it had with nothing in hand was for nothing of this task.
+    if (old && !isInHand(old) && isInHand(task) && task.owner !== null) this.#past.delete(task.owner)
     if (this.#o.mode !== 'dir') return
     if (task.status === 'in_progress' && writes(task)) this.#writers.set(task.id, task)
     else if (!this.#writers.delete(task.id)) return
@@ -259,7 +261,9 @@ export class Leases {
   #keepPast(request: LeaseRequest): void {
     const { from, data } = request
     if (data.task !== (this.#o.tasks.inHand(from)?.value.id ?? null)) return
-    const others = (this.#past.get(from) ?? []).filter(past => past.data.what.join('\n') !== data.what.join('\n'))
+    const isSame = (past: LeaseRequest) =>
+      past.data.kind === data.kind && past.data.what.join('\n') === data.what.join('\n')
+    const others = (this.#past.get(from) ?? []).filter(past => !isSame(past))
     this.#past.set(from, [...others, request])
   }
 

@@ -32,6 +32,9 @@ it.each([
   ['a/**/c', 'a/c', true],
   ['*a*b*', '*b*a*', true],
   ['日本/*', '日本/x', true],
+  ['app/[id].tsx', 'app/*].tsx', true],
+  ['app/[id]', 'app/[id]/page.tsx', true],
+  ['app/[id]', 'app/[x]/page.tsx', false],
   ['../x', 'src', true],
   ['{a', '{a', true],
   ['a]', 'a', false],
@@ -50,6 +53,14 @@ it('a path is covered by what matches it and by the folder it is in, and is itse
   expect(covers(['src'], 'src/a/b.ts')).toBe(true)
   expect(covers(['app/*.tsx'], 'app/[id].tsx')).toBe(true)
   expect(covers(['app/i.tsx'], 'app/[id].tsx')).toBe(false)
+})
+
+it('a file or folder whose name reads as a class is leased by its name', () => {
+  expect(covers(['app/[id].tsx'], 'app/[id].tsx')).toBe(true)
+  expect(covers(['app/[id]', 'shop/[[...slug]]/**'], 'app/[id]/page.tsx')).toBe(true)
+  expect(covers(['shop/[[...slug]]/**'], 'shop/[[...slug]]/page.tsx')).toBe(true)
+  expect(covers(['app/[id].tsx'], 'app/d.tsx')).toBe(true)
+  expect(covers(['app/[id].tsx'], 'app/[x].tsx')).toBe(false)
 })
 
 it('ports and names overlap when they are the same; kinds never do; any meets nothing', () => {

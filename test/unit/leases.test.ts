@@ -257,6 +257,23 @@ describe('the gate', () => {
     expect(fault(await it.gate('a', 'src/x.ts'))).toBeNull()
   })
 
+  it('what was lost with nothing in hand closes nothing of the next task; a name is no path', async () => {
+    const it = team()
+    await it.lease('a', 'path', ['src/x.ts'], 1)
+    await it.time.pass(1000)
+    it.core.leases.expire()
+    expect(fault(await it.gate('a', 'src/x.ts'))).toMatchObject({
+      message: expect.stringMatching(/you lost your lease req_1/),
+    })
+    await it.back('a', (await it.lease('a', 'name', ['src/x.ts'])).id)
+    expect(fault(await it.gate('a', 'src/x.ts'))).toMatchObject({
+      message: expect.stringMatching(/you lost your lease req_1/),
+    })
+    it.core.tasks.add([{ title: 'one' }], { by: 'human' })
+    it.core.tasks.move('1', 'supervisor', { move: 'start', owner: 'a', branch: null })
+    expect(fault(await it.gate('a', 'src/x.ts'))).toBeNull()
+  })
+
   it('in dir mode a task begun holds its paths: others do not write there, and a lease waits for its end', async () => {
     const it = team('dir')
     const { tasks, leases } = it.core
