@@ -1,6 +1,7 @@
 import { ulid } from 'ulid'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { JournalEntry } from '../protocol/event.ts'
+import { leadNames } from '../protocol/ids.ts'
 import type { Stored } from '../protocol/message.ts'
 import type { TeammateStatus } from '../protocol/rpc.ts'
 import type { Waiting } from '../protocol/teammate.ts'
@@ -28,10 +29,9 @@ export const chat = (commands: Commands, cli: Cli): Commands =>
 
 const act = async (cli: Cli, args: Globals & { name: string }): Promise<Result<number>> =>
   withTeam(cli, args, 'daemon', async team => {
-    const loaded = loadConfig(team.root)
-    if (!loaded.ok) return loaded
-    const { lead } = loaded.value.config
-    const name = (args.name === 'lead' || args.name === 'leader') && lead !== undefined ? lead : args.name
+    const found = meant(team.root, args.name)
+    if (!found.ok) return found
+    const name = found.value
     // Refuses a name that nobody has, with the nearest one.
     const box = await team.call('inbox.read', { name, limit: 1 })
     if (!box.ok) return box
@@ -45,6 +45,13 @@ const act = async (cli: Cli, args: Globals & { name: string }): Promise<Result<n
       ? talk.run(mate, following)
       : fail('unknown', `${name} is no teammate`, 'team status shows who is there')
   })
+
+/** Who that is. Only for the lead config.json is asked: the daemon goes on, and is talked to, while an edit does not hold. */
+const meant = (root: string, name: string): Result<string> => {
+  if (!leadNames.some(each => each === name)) return ok(name)
+  const loaded = loadConfig(root)
+  return loaded.ok ? ok(loaded.value.config.lead ?? name) : loaded
+}
 
 /** How the teammate stands, where that says why an answer does not come at once; null where it will. */
 const standing = (name: string, state: string, waiting: Waiting | null, task: string | null): string | null => {

@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Reply } from '../../src/model/scripted.ts'
 import { says, start, team, teamOk, until } from '../support/cli.ts'
@@ -105,6 +107,17 @@ test('nobody by that name: 4; no daemon: 6; a stopped one is said to be', async 
   await teamOk(['down', 'alice', '--root', crew.root])
   const ran = await team(['chat', 'alice', '--root', crew.root], { input: 'x' })
   expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining('alice is stopped') })
+})
+
+test('while an edit of config.json does not hold the team is talked to as before', async () => {
+  const crew = await scriptedTeam({ alice: () => 'Yes.' })
+  await crew.up()
+  writeFileSync(join(crew.root, 'config.json'), '{"teammates": [')
+  expect(await team(['chat', 'alice', '--root', crew.root], { input: 'x' })).toMatchObject({
+    code: 0,
+    stdout: 'Yes.\n',
+  })
+  expect((await team(['chat', 'nobody', '--root', crew.root], { input: 'x' })).code).toBe(4)
 })
 
 test('receipts: stored until it is read, then in context at the turn, in the inbox and with the sender, over a restart', async () => {
