@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { statusOf, team, teamOk, teamRoot } from '../support/cli.ts'
+import { statusOf, team, teamOk, teamRoot, until } from '../support/cli.ts'
+import { journalOf, killDaemon } from '../support/daemon.ts'
 
 const stateOf = async (root: string, name: string) =>
   (await statusOf(root)).teammates.find(mate => mate.name === name)?.state
@@ -20,4 +21,21 @@ test('down with a name stops that teammate alone, over restarts of the daemon, u
   await teamOk(['restart', 'bob', '--root', root])
   await expect.poll(() => stateOf(root, 'bob'), { timeout: 15_000 }).toBe('idle')
   await teamOk(['down', '--root', root])
+})
+
+test('killed as soon as one teammate agreed to stop, the next daemon leaves that one stopped, and starts the others', async () => {
+  const root = teamRoot({ teammates: [{ name: 'alice' }, { name: 'bob' }] })
+  const states = async () => [await stateOf(root, 'alice'), await stateOf(root, 'bob')]
+  for (let round = 0; round < 3; round++) {
+    await teamOk(['up', '-d', '--root', root])
+    if (round > 0) await teamOk(['restart', 'bob', '--root', root])
+    await expect.poll(states, { timeout: 15_000 }).toEqual(['idle', 'idle'])
+    const down = team(['down', 'bob', '--root', root])
+    await until(() => journalOf(root).filter(({ event }) => event === 'request.decided').length > round)
+    await killDaemon(root)
+    await down
+    await teamOk(['up', '-d', '--root', root])
+    await expect.poll(states, { timeout: 15_000 }).toEqual(['idle', 'stopped'])
+    await killDaemon(root)
+  }
 })
