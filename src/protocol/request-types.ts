@@ -75,8 +75,8 @@ export const LeaseData = z
   .overwrite(data => ({ ...data, what: tidy(data) }))
 
 /**
- * The table of request types. Adding one is one entry here, and (where an approval does something) one line in
- * `supervisor/effects.ts`.
+ * The table of request types. Adding one is one entry here, and (where an approval does something) one line where
+ * `supervisor/run.ts` ties types to their effects.
  */
 export const requestTypes = {
   shutdown_request: {
