@@ -35,6 +35,7 @@ export const must = result => {
 export const startTeam = async ({ root, entry = stub, onEntry = () => {}, library }) => {
   const { clock, loadConfig, startDaemon } = library ?? (await product('src/index.ts'))
   const { config, members, workspace, mode, dataPaths } = must(loadConfig(root))
+  const threadEnv = { PATH: process.env.PATH ?? '', HOME: root }
   let left = members.length
   let allReady = () => {}
   const ready = new Promise(resolve => {
@@ -49,7 +50,9 @@ export const startTeam = async ({ root, entry = stub, onEntry = () => {}, librar
       members,
       dataPaths,
       secrets: [],
-      threadEnv: { PATH: process.env.PATH ?? '', HOME: root },
+      threadEnv,
+      // No model is reached, whoever joins.
+      endpoints: async members => ({ ok: true, value: { members, env: threadEnv, secrets: [] } }),
       threadEntry: entry,
       scribeEntry: await bundle('src/supervisor/scribe-main.ts'),
       probe: { kind: 'none', detail: 'not looked for', remedy: null },
