@@ -162,7 +162,7 @@ export class Proof {
       title: `merge task ${task.id}: ${task.title}`,
       body: [
         `${owner}: ${task.claimed?.summary || '(no summary)'}`,
-        `${count(brings.value.commits, 'commit')}, ${count(brings.value.files.length, 'file')}; ${commands.length === 0 ? 'nothing verifies it' : `verified on the merged result by: ${commands.join(' && ')}`}`,
+        `${count(brings.value.commits, 'commit')}, ${count(brings.value.files.length, 'file')}; ${commands.length === 0 ? 'nothing verifies it' : `to be verified on the merged result by: ${commands.join(' && ')}`}`,
         `look: team diff ${task.id}`,
       ].join('\n'),
       data: {
