@@ -12,7 +12,7 @@ import type { Notices } from './notices.ts'
 import { settleUses } from './permissions.ts'
 import { releaseInHand, withdrawShutdowns } from './shutdown.ts'
 import { type Reply, type ThreadStatus, Threads } from './threads.ts'
-import { withdrawOf } from './withdraw.ts'
+import { isParked, withdrawOf } from './withdraw.ts'
 
 export interface CrewOptions {
   readonly core: Core
@@ -109,15 +109,19 @@ export class Crew {
     )
   }
 
-  /** Behind a teammate that has ended: what its commands left, and what it had in hand. */
+  /**
+   * Behind a teammate that has ended: what its commands left, and what it had in hand. Who waits for a decision when the whole
+   * team is stopped keeps its task and what it asked, to go on from there at the next start.
+   */
   async afterStop(name: string, why: string): Promise<void> {
     const { core, isGoing } = this.#o
     this.dispatch.gone(name)
     withdrawShutdowns(core, name)
     core.leases.ended(name, why)
-    withdrawOf(core, name)
+    const keeps = isGoing() && isParked(core, name)
+    if (!keeps) withdrawOf(core, name)
     await this.sweep(name)
-    await releaseInHand(core, name, why)
+    if (!keeps) await releaseInHand(core, name, why)
     const stays = !isGoing() && !core.roster.isLeaving(name)
     if (stays && this.threads.status(name)?.state === 'stopped') setStanding(core, name, 'stopped', why)
     core.store.note({ event: 'teammate.stopped', by: 'supervisor', info: { name } })

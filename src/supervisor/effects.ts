@@ -1,6 +1,7 @@
 import { isWaiting, type Request, type RequestOf } from '../protocol/request.ts'
 import type { RequestType } from '../protocol/request-types.ts'
 import type { Core } from './core.ts'
+import { humanInbox } from './mail.ts'
 
 /** What a decision sets off, by type; a type that is not here sets off nothing but the news of it. */
 export type Effects = { readonly [T in RequestType]?: (request: RequestOf<T>) => void }
@@ -38,5 +39,14 @@ export const createPlanned = (core: Core, request: RequestOf<'plan_request'>): v
   if (request.effect === null && !core.requests.effect(request.id, 'intent').ok) return
   const added = core.tasks.add(tasks, { by: request.decidedBy ?? 'human', key: `plan/${request.id}` })
   if (added.ok) core.requests.effect(request.id, 'done', 'ok', `created ${added.value.ids.join(', ')}`)
-  else core.requests.effect(request.id, 'done', 'failed', added.fault.message)
+  else {
+    const { id, title, from } = request
+    const content = `${id} (${title}) was approved, but its tasks could not be created: ${added.fault.message}. None of them exists; propose them anew`
+    for (const [to, type] of [
+      [from, 'decision'],
+      [humanInbox, 'info'],
+    ] as const)
+      core.mail.send({ from: 'supervisor', to, id: `msg_${id}_failed`, type, requestId: id, content })
+    core.requests.effect(id, 'done', 'failed', added.fault.message)
+  }
 }

@@ -10,7 +10,7 @@ import { leased } from './lease-gate.ts'
  */
 export const mayWrite = (core: Core, actor: string, paths: readonly string[]): Result<null> => {
   const task = core.tasks.inHand(actor)?.value
-  const may = task && needsPlan(core, actor, task) ? planned(core, actor, task) : ok(null)
+  const may = task ? (needsPlan(core, actor, task) ? planned(core, actor, task) : ok(null)) : unasked(core, actor)
   if (!may.ok) return may
   for (const path of paths) {
     const free = leased(core, actor, path)
@@ -22,6 +22,16 @@ export const mayWrite = (core: Core, actor: string, paths: readonly string[]): R
 /** Does a plan have to be approved before anything of the task is written by this teammate? */
 export const needsPlan = (core: Core, actor: string, task: Task): boolean =>
   task.needsPlan || core.roster.find(actor)?.needsPlan === true
+
+/** With nothing in hand there is nothing that a plan could be approved for: who needs one writes nothing then. */
+const unasked = (core: Core, actor: string): Result<null> =>
+  core.roster.find(actor)?.needsPlan === true
+    ? fail(
+        'refused',
+        'you have no task in hand, and need an approved plan for one before anything is written',
+        'ask for a task',
+      )
+    : ok(null)
 
 /** The plan that counts is the latest: a new one closes the gate again until it is decided. */
 const planned = (core: Core, actor: string, task: Task): Result<null> => {

@@ -2,7 +2,7 @@ import { ulid } from 'ulid'
 import type { Clock } from '../lib/clock.ts'
 import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
-import { nearest, wellFormed } from '../lib/text.ts'
+import { cut, nearest, wellFormed } from '../lib/text.ts'
 import type { Message, MessageType, Stored } from '../protocol/message.ts'
 import type { InboxItem } from '../protocol/rpc.ts'
 import type { Log, LogEntry, Store } from '../store/store.ts'
@@ -31,6 +31,9 @@ export interface Sent {
   readonly how: 'delivered' | 'queued' | 'held'
   readonly note?: string
 }
+
+/** The supervisor puts so many bytes around what others said (who, about what), which is held against the limit by itself. */
+const around = 2048
 
 /** By this key a `task` message makes its task once. */
 export const taskKey = ({ to, id }: Message): string => `message/${to}/${id}`
@@ -96,9 +99,11 @@ export class Mail {
 
   /**
    * Stores the message for each recipient (`all`: every teammate but the sender). One durable wait covers them all. Refused:
-   * an unknown name, an empty or too long content, an id that is taken by another message.
+   * an unknown name, an empty or too long content, an id that is taken by another message. What the supervisor has to say
+   * somebody waits for, so it is never refused for its length, but cut.
    */
-  send(out: Outgoing): Result<{ sent: Sent[]; durable: Promise<void> }> {
+  send(said: Outgoing): Result<{ sent: Sent[]; durable: Promise<void> }> {
+    const out = said.from === 'supervisor' ? { ...said, content: this.#fit(said.content) } : said
     const receivers = this.receivers(out)
     if (!receivers.ok) return receivers
     const id = out.id ?? this.freshId()
@@ -148,14 +153,8 @@ export class Mail {
 
   /** The inboxes that this goes to, or why it cannot be sent. */
   receivers({ from, to, content }: Outgoing): Result<string[]> {
-    const bytes = Buffer.byteLength(content)
-    const { messageBytes } = this.#roster.config.limits
-    if (bytes > messageBytes)
-      return fail(
-        'invalid',
-        `the message has ${bytes} bytes, ${messageBytes} are allowed (limits.messageBytes)`,
-        'put it in a file and send where it is',
-      )
+    const long = from === 'supervisor' ? null : this.tooLong(content)
+    if (long) return long
     if (content.trim() === '') return fail('invalid', 'the message is empty')
     if (to !== 'all') {
       const name = this.recipient(to)
@@ -163,6 +162,29 @@ export class Mail {
     }
     const others = this.#roster.names.filter(name => name !== from)
     return others.length === 0 ? fail('unknown', 'there is nobody else on the team') : ok(others)
+  }
+
+  /** Refuses a text that is longer than a message may be; null where it is not. */
+  tooLong(text: string): Result<never> | null {
+    const bytes = Buffer.byteLength(text)
+    const { messageBytes } = this.#roster.config.limits
+    return bytes > messageBytes
+      ? fail(
+          'invalid',
+          `the message has ${bytes} bytes, ${messageBytes} are allowed (limits.messageBytes)`,
+          'put it in a file and send where it is',
+        )
+      : null
+  }
+
+  #fit(text: string): string {
+    const most = this.#roster.config.limits.messageBytes + around
+    if (Buffer.byteLength(text) <= most) return text
+    const head = Buffer.from(text)
+      .subarray(0, most - 40)
+      .toString('utf8')
+    // A character that was cut in two decodes as one or more marks of that.
+    return `${cut(head.replace(/\uFFFD+$/, ''), most)}\n[cut: it had ${Buffer.byteLength(text)} bytes]`
   }
 
   /** The stored message `id` of an inbox, while it is kept, and until the inbox is rotated once more. */

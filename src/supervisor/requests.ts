@@ -137,6 +137,10 @@ export class Requests {
       if (there && there.type === o.type && there.from === o.from && there.to === o.to && there.bodyHash === bodyHash)
         return ok({ request: there, seq: this.#store.seq, durable: this.#store.flushed() })
     }
+    // It must reach who decides, and be shown whole with what else waits.
+    const long =
+      o.from === 'supervisor' ? null : (this.#mail.tooLong(o.body) ?? this.#mail.tooLong(JSON.stringify(o.data)))
+    if (long) return long
     const wall = this.#clock.wall()
     const id = `req_${this.#last + 1}`
     const deadlineMs = o.deadlineMs === undefined ? null : timerMs(o.deadlineMs)
@@ -215,6 +219,8 @@ export class Requests {
       return fail('usage', `say what you want to know about ${rec.value.id}`, 'give the question as --reason')
     if (decision === 'approve' && rec.value.type === 'question' && isSilent)
       return fail('usage', `${rec.value.id} is a question: it wants words`, `team answer ${rec.value.id} "…"`)
+    const long = by === 'supervisor' ? null : this.#mail.tooLong(reason ?? '')
+    if (long) return long
     const at = iso(this.#clock.wall())
     const next = { ...decide(rec.value, by, decision, reason, at), ...(effect === undefined ? {} : { effect }) }
     const put = this.#put(rec, next, decision === 'ask' ? 'request.asked' : 'request.decided', by, {
@@ -239,9 +245,13 @@ export class Requests {
     const mayAnswer =
       by === 'human' || by === request.from || (request.type === 'merge_request' && by === request.data.owner)
     if (!mayAnswer) return fail('refused', `${request.id} was asked of ${request.from}, not of ${by}`)
+    const long = this.#mail.tooLong(text)
+    if (long) return long
     const next = answer(request, by, text, iso(this.#clock.wall()))
-    if (!next)
-      return fail('refused', `nothing was asked about ${request.id}: it is ${request.outcome ?? request.status}`)
+    if (!next) {
+      const how = request.successor ? `superseded by ${request.successor}` : (request.outcome ?? request.status)
+      return fail('refused', `nothing was asked about ${request.id}: it is ${how}`)
+    }
     const put = this.#put(rec, next, 'request.answered', by, {})
     if (!put.ok) return put
     const to = next.to === 'human' ? humanInbox : next.to

@@ -32,7 +32,7 @@ import { type DownOptions, releaseOrphans, Shutdown, type Stopping, settleShutdo
 import { makeStatus } from './status.ts'
 import { takeTaskMessage, takeTaskMessages } from './task-messages.ts'
 import { Waits } from './waits.ts'
-import { withdrawStale } from './withdraw.ts'
+import { withdrawGone, withdrawStale } from './withdraw.ts'
 
 /** What a running daemon is made of, in the order in which it is started; ended in reverse. */
 export class Run implements Daemon {
@@ -205,6 +205,7 @@ export class Run implements Daemon {
     tasks.recover()
     requests.recover()
     withdrawStale(this.#core)
+    withdrawGone(this.#core)
     takeTaskMessages(this.#core, this.#notices)
     this.#pingPong.recover()
     for (const request of requests.all()) if (request.type === 'shutdown_request') settleShutdown(this.#core, request)

@@ -196,7 +196,8 @@ export class Shutdown {
       how === 'forced' ? 'forced' : 'ok',
       how === 'forced' ? 'ended by force' : undefined,
     )
-    if (how === 'forced') this.#notices.stoppedByForce(teammate, request, task)
+    const left = this.#core.tasks.inHand(teammate) ? undefined : task
+    if (how === 'forced') this.#notices.stoppedByForce(teammate, request, left)
     return how
   }
 }

@@ -1,6 +1,7 @@
 import { isParking, type Request } from '../protocol/request.ts'
 import { isEnded } from '../protocol/task.ts'
 import type { Requests } from './requests.ts'
+import type { Roster } from './roster.ts'
 import type { Tasks } from './tasks.ts'
 
 interface Ledger {
@@ -29,6 +30,28 @@ const stale = ({ tasks }: Ledger, request: Request): string | null => {
       ? null
       : `task ${task.id} is not in the hands of ${request.from} any more`
   return isEnded(task) ? `task ${task.id} was ${task.status}${task.error === null ? '' : `: ${task.error}`}` : null
+}
+
+/** Does this teammate wait for what somebody still has to decide about its task (a lease is no such thing: it goes with its asker)? */
+export const isParked = ({ requests, tasks }: Ledger, name: string): boolean => {
+  const task = tasks.inHand(name)?.value.id ?? null
+  return requests
+    .waiting()
+    .some(
+      each =>
+        each.from === name &&
+        isParking(each) &&
+        each.to !== 'supervisor' &&
+        'task' in each.data &&
+        each.data.task === task,
+    )
+}
+
+/** Ends what is still asked by those who left the team while no daemon ran: nobody is there to hear of it. */
+export const withdrawGone = ({ requests, roster }: Pick<Ledger, 'requests'> & { readonly roster: Roster }): void => {
+  for (const { id, from } of requests.waiting())
+    if (from !== 'human' && from !== 'supervisor' && !roster.has(from))
+      requests.end(id, 'withdrawn', 'supervisor', `${from} is not on the team any more`)
 }
 
 /** Ends what a teammate that does not run any more waited for. */

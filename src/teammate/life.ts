@@ -79,6 +79,7 @@ export class Life {
       voice: this.#voice,
       mail: () => o.session.mail,
       isOver: () => this.#ending !== null || this.#left !== null || (this.#next !== null && this.#inHand === null),
+      agrees: choice => this.#agreeToStop(choice, 'it waits for a decision'),
       woken: () => this.#word(),
     })
   }
@@ -222,6 +223,9 @@ export class Life {
       if (end.how === 'rounds') await this.#fail(`${rounds} rounds went by without an end (limits.rounds)`)
       else if (end.how === 'ended') {
         parks = 0
+        // Whatever it was woken for, it waits on for what nobody decided yet.
+        await this.#parking.resume(this.#inHand?.id ?? null)
+        if (this.#parking.isDue) continue
         if (ended++ < mostReminders) items = [note(reminder(this.#inHand?.id ?? ''))]
         else await this.#fail(`it ended its turn ${ended} times without completing the task`)
       } else if (end.how === 'fault') {
@@ -295,7 +299,7 @@ export class Life {
   }
 
   /** With no model at work on anything there is nothing to think about, so none is asked. Other mail stays unread for later. */
-  async #agreeToStop(choice: Choice): Promise<boolean> {
+  async #agreeToStop(choice: Choice, why = 'the model cannot be reached'): Promise<boolean> {
     const { session, call, member } = this.#o
     const asked = await askedToStop(call, member.name, choice.picked)
     if (!asked) return false
@@ -303,7 +307,7 @@ export class Life {
     // A note, not the request itself: a model must not find something to decide later that was decided here.
     session.take([note(`You were asked to shut down (${asked.id}) and agreed: nothing was going on.`)], one.mark)
     await this.#intake.acknowledge(one.mark.upTo)
-    const reason = this.#inHand ? 'the model cannot be reached' : 'nothing in hand'
+    const reason = this.#inHand ? why : 'nothing in hand'
     const decided = await this.#call('request.decide', { id: asked.id, decision: 'approve', reason })
     if (!decided.ok)
       this.#voice.event('warning', { text: `${asked.id} could not be approved: ${decided.fault.message}` })

@@ -1,7 +1,7 @@
 import type { MailMark } from '../agent/entry.ts'
 import { isParking } from '../protocol/request.ts'
 import type { Call } from '../protocol/rpc.ts'
-import { comesFirst, type Intake } from './intake.ts'
+import { type Choice, comesFirst, type Intake } from './intake.ts'
 import type { Voice } from './voice.ts'
 
 export interface ParkingOptions {
@@ -12,6 +12,8 @@ export interface ParkingOptions {
   readonly mail: () => MailMark
   /** There is a reason to do something else. */
   readonly isOver: () => boolean
+  /** Agrees to end, where that is asked among what came: nothing goes on that a model would have to finish first. */
+  readonly agrees: (choice: Choice) => Promise<boolean>
   /** Resolves at the next word of the daemon after the call. */
   readonly woken: () => Promise<void>
 }
@@ -48,8 +50,8 @@ export class Parking {
   }
 
   /**
-   * After a restart: takes up the wait for the request that was opened about this task (null: about none), by the ledger's
-   * word. For the latest, where there are several.
+   * After a restart, and where a turn ended: takes up the wait for the request that was opened about this task (null: about
+   * none), by the ledger's word. For the latest, where there are several; one that was asked about waits for its asker.
    */
   async resume(task: string | null): Promise<void> {
     const { call, name } = this.#o
@@ -57,7 +59,13 @@ export class Parking {
     const listed = await call('request.list', {})
     if (!listed.ok) return
     for (const request of listed.value.requests)
-      if (request.from === name && isParking(request) && 'task' in request.data && request.data.task === task)
+      if (
+        request.from === name &&
+        isParking(request) &&
+        request.status === 'pending' &&
+        'task' in request.data &&
+        request.data.task === task
+      )
         this.#request = request.id
   }
 
@@ -66,7 +74,7 @@ export class Parking {
    * Costs nothing meanwhile.
    */
   async wait(): Promise<void> {
-    const { call, intake, voice, mail, isOver, woken } = this.#o
+    const { call, intake, voice, mail, isOver, woken, agrees } = this.#o
     this.#isUrgent = false
     while (this.#request !== null && !isOver()) {
       // A word that comes while it looks must not be missed.
@@ -83,6 +91,7 @@ export class Parking {
         break
       }
       const choice = await intake.next(mail())
+      if (choice && (await agrees(choice))) continue
       // Only looked at: it enters the context at the next boundary.
       if (choice) intake.due = true
       if (choice?.picked.some(comesFirst)) {

@@ -1,7 +1,19 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Reply } from '../../src/model/scripted.ts'
-import { teamOk, until } from '../support/cli.ts'
-import { ask, heard, journal, killed, lastSaid, type Script, scriptedTeam, status } from '../support/scripted-team.ts'
+import { ended as endOf, team as run, start, teamOk, until } from '../support/cli.ts'
+import {
+  ask,
+  gate,
+  heard,
+  journal,
+  killed,
+  lastSaid,
+  type Script,
+  scriptedTeam,
+  status,
+} from '../support/scripted-team.ts'
 
 const call = (name: string, args: Readonly<Record<string, unknown>>): Reply => ({ calls: [{ name, args }] })
 const waitingOf = async (root: string, name: string) =>
@@ -9,6 +21,10 @@ const waitingOf = async (root: string, name: string) =>
     const mate = (await status(root)).teammates.find(each => each.name === name)
     return mate?.state === 'waiting' && mate.waiting
   }, 40_000)
+const upAgain = async (team: { root: string; up(): Promise<unknown> }) => {
+  await team.up()
+  return team.root
+}
 const ended = (root: string, id = '1') =>
   until(async () => {
     const { task } = await ask(root, 'task.get', { id })
@@ -129,4 +145,116 @@ test('a task taken out of the hands of a parked owner takes its question along, 
   expect([request.outcome, request.reason]).toEqual(['withdrawn', 'task 1 is not in the hands of alice any more'])
   const events = (await journal(team.root)).map(({ event }) => event)
   expect(events.filter(event => event === 'model.call')).toHaveLength(1)
+})
+
+test('who waits for a decision agrees to team down without its model, and question, task and context are there at the next start', async () => {
+  const down = gate()
+  let bobEnds = false
+  let bobIsOver = 0
+  const bob: Script = async request => {
+    if (bobEnds) return bobIsOver++ > 0 ? 'Over.' : call('task', { action: 'fail', summary: 'over' })
+    const id = /<request id="(req_\d+)"/.exec(heard(request))?.[1]
+    if (id) return call('request', { action: 'decide', id, decision: 'reject', reason: 'half written' })
+    await down.opened
+    return 'Still at it.'
+  }
+  const team = await scriptedTeam({ alice: asking, bob })
+  const first = await team.up()
+  const tasks = [
+    { title: 'Indent', assignee: 'alice', paths: ['a'] },
+    { title: 'Write', assignee: 'bob', paths: ['b'] },
+  ]
+  await ask(team.root, 'task.add', { tasks })
+  await waitingOf(team.root, 'alice')
+  await until(() => team.requests('bob').length === 1)
+  // Rejected by another, the one that agreed comes back to its wait.
+  const rejected = run(['down', '--root', team.root])
+  await until(async () => (await status(team.root)).teammates.some(({ state }) => state === 'stopped'))
+  down.open()
+  expect((await rejected).code).toBe(5)
+  expect(await waitingOf(team.root, 'alice')).toMatchObject({ request: 'req_1' })
+  bobEnds = true
+  await ended(team.root, '2')
+  await teamOk(['down', '--root', team.root])
+  await endOf(first)
+  expect(team.requests('alice')).toHaveLength(1)
+  await teamOk(['answer', '1', 'spaces', '--root', team.root])
+  await team.up()
+  expect(await ended(team.root)).toMatchObject({ result: { summary: 'spaces' }, attempts: 1 })
+  expect(heard(team.requests('alice')[1])).toContain('opened req_1, human decides')
+})
+
+test('up --once ends while a question waits, which can be answered then: the next one goes on with it', async () => {
+  const team = await scriptedTeam({ alice: asking })
+  await teamOk(['task', 'add', 'Indent', '--root', team.root])
+  expect(await endOf(start(['up', '--once', '--root', team.root]))).toBe(1)
+  expect(team.requests('alice')).toHaveLength(1)
+  await teamOk(['answer', '1', 'tabs', '--root', team.root])
+  expect(await endOf(start(['up', '--once', '--root', team.root]))).toBe(0)
+  const { task } = await ask(await upAgain(team), 'task.get', { id: '1' })
+  expect(task).toMatchObject({ status: 'completed', attempts: 1, result: { summary: 'tabs' } })
+})
+
+test('a question that somebody else answered for the asker, or a plan that was changed meanwhile, is waited for again', async () => {
+  const late = gate()
+  const alice: Script = async (request, n) => {
+    if (n === 0)
+      return call('request', { action: 'open', type: 'plan_request', body: 'cut', data: { tasks: [{ title: 'A' }] } })
+    if (n === 1) {
+      await late.opened
+      return call('request', { action: 'answer', id: 'req_1', body: 'src/old' })
+    }
+    return lastSaid(request).includes('was approved') ? call('task', { action: 'fail', summary: 'on' }) : 'I wait.'
+  }
+  const team = await scriptedTeam({ alice })
+  await teamOk(['task', 'add', 'Plan', '--root', team.root])
+  await team.up()
+  await waitingOf(team.root, 'alice')
+  await teamOk(['ask', '1', '--reason', 'which?', '--root', team.root])
+  await until(() => team.requests('alice').length === 2)
+  const { request } = await ask(team.root, 'plan.revise', { id: 'req_1', tasks: [{ title: 'B' }] })
+  late.open()
+  expect(await waitingOf(team.root, 'alice')).toMatchObject({ request: request.id })
+  expect(heard(team.requests('alice')[2])).toContain(`it is superseded by ${request.id}`)
+  expect(team.requests('alice')).toHaveLength(3)
+  await teamOk(['approve', request.id, '--root', team.root])
+  expect(await ended(team.root)).toMatchObject({ error: 'on' })
+})
+
+test('who needs a plan writes nothing in repo/ with no task in hand either', async () => {
+  const results: string[] = []
+  const steps = [
+    call('write_file', { path: 'repo/a.txt', content: 'unasked' }),
+    call('bash', { command: 'echo unasked > b.txt' }),
+    call('write_file', { path: 'out/a.txt', content: 'harms nobody' }),
+  ]
+  const alice: Script = (request, n) => {
+    const last = request.messages.findLast(({ role }) => role === 'tool')
+    if (last) results.push(String(last.content).split('\n')[0] ?? '')
+    return steps[n] ?? 'Done.'
+  }
+  const team = await scriptedTeam({ alice }, { mode: 'dir', teammates: [{ name: 'alice', needsPlan: true }] })
+  await team.up()
+  await teamOk(['send', 'alice', 'write something', '--root', team.root])
+  await until(() => results.length === 3)
+  expect(results).toEqual([
+    expect.stringMatching(/^error: you have no task in hand, and need an approved plan/),
+    expect.stringMatching(/^error: you have no task in hand, and need an approved plan/),
+    'wrote out/a.txt, 12 bytes',
+  ])
+})
+
+test('what was asked by one who left the team while no daemon ran is withdrawn', async () => {
+  const alice: Script = () => call('ask_user', { question: 'Who am I?' })
+  const team = await scriptedTeam({ alice, bob: () => 'Read.' })
+  const first = await team.up()
+  await teamOk(['send', 'alice', 'think', '--root', team.root])
+  await waitingOf(team.root, 'alice')
+  await killed(first)
+  const file = join(team.root, 'config.json')
+  const config = JSON.parse(readFileSync(file, 'utf8')) as { teammates: { name: string }[] }
+  writeFileSync(file, JSON.stringify({ ...config, teammates: config.teammates.filter(({ name }) => name !== 'alice') }))
+  await team.up()
+  const { request } = await ask(team.root, 'request.get', { id: 'req_1' })
+  expect([request.outcome, request.reason]).toEqual(['withdrawn', 'alice is not on the team any more'])
 })

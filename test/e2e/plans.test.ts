@@ -78,3 +78,21 @@ test('without a lead a goal is refused with what to do, and so is a plan whose t
   expect((await tasksOf(root))[0]?.error).toContain('would wait for each other')
   expect((await status(root)).requests).toEqual([])
 })
+
+test('a plan whose tasks cannot be created any more when it is approved: its asker and the person are told, and none exists', async () => {
+  const root = teamRoot({ mode: 'dir', sandbox: 'off', model: { provider: 'runbook' }, teammates: [{ name: 'ann' }] })
+  await up(root)
+  const description = 'plan: two\n```tasks\n- id: "7"\n  title: a\n- title: b\n```'
+  await teamOk(['task', 'add', 'Propose', '--description', description, '--root', root])
+  await waiting(root, 1)
+  await ask(root, 'task.add', { tasks: [{ id: '7', title: 'taken', status: 'pending', assignee: 'nobody-yet' }] })
+  await teamOk(['approve', '1', '--root', root])
+  const told = async (name: string) =>
+    (await ask(root, 'inbox.read', { name, after: 0 })).items.filter(
+      ({ stored }) => stored.message.id === 'msg_req_1_failed',
+    )
+  const [first] = await told('ann')
+  expect(first?.stored.message.content).toMatch(/approved, but its tasks could not be created: .*7/)
+  expect(await told('user')).toHaveLength(1)
+  expect((await tasksOf(root)).map(({ title }) => title)).toEqual(['Propose', 'taken'])
+})

@@ -192,6 +192,40 @@ describe('requests', () => {
     expect(requests.mergeOf('2', 2, 'abc')).toBeUndefined()
   })
 
+  it('refuses words that would not reach whom they are for, instead of leaving somebody to wait for them', () => {
+    const { requests, mail } = setup()
+    const plan = (body: string, data: object = {}) => ({
+      type: 'plan_request' as const,
+      from: 'alice',
+      to: 'boss',
+      title: 'plan of alice',
+      body,
+      data: { task: null, ...data },
+    })
+    const long = 'ü'.repeat(501)
+    const tooLong = { ok: false, fault: { code: 'invalid', message: expect.stringContaining('1000 are allowed') } }
+    expect(requests.open(plan(long))).toMatchObject(tooLong)
+    expect(requests.open(plan('short', { tasks: [{ title: 'x', description: long }] }))).toMatchObject(tooLong)
+    const { id } = unwrap(requests.open(plan('ü'.repeat(500)))).request
+    expect(mail.read('boss', 0, 9).items.map(({ stored }) => stored.message.content)).toEqual([
+      `plan of alice\n${'ü'.repeat(500)}`,
+    ])
+    expect(requests.decide(id, 'boss', 'ask', long)).toMatchObject(tooLong)
+    unwrap(requests.decide(id, 'boss', 'ask', 'why?'))
+    expect(requests.answer(id, 'alice', long)).toMatchObject(tooLong)
+    expect(requests.decide(id, 'boss', 'approve', long)).toMatchObject(tooLong)
+    unwrap(requests.decide(id, 'boss', 'reject', 'x'.repeat(1000)))
+    expect(mail.read('alice', 0, 9).items.at(-1)?.stored.message.content).toMatch(/rejected by boss: x{1000}$/)
+  })
+
+  it('cuts what the supervisor itself has to say, and never leaves it unsaid', () => {
+    const { requests, mail } = setup()
+    unwrap(requests.open({ ...merge('1'), body: '€'.repeat(3000) }))
+    const said = mail.read('user', 0, 9).items.map(({ stored }) => stored.message.content)
+    expect(said).toEqual([expect.stringMatching(/^merge 1\n€+\n\[cut: it had 9008 bytes\]$/)])
+    expect(Buffer.byteLength(said[0] ?? '')).toBeLessThanOrEqual(1000 + 2048)
+  })
+
   it('binds a decision to what was shown', () => {
     const { requests } = setup()
     const { id, bodyHash } = unwrap(requests.open(merge('1'))).request
