@@ -79,7 +79,7 @@ export class Life {
       voice: this.#voice,
       mail: () => o.session.mail,
       isOver: () => this.#ending !== null || this.#left !== null || (this.#next !== null && this.#inHand === null),
-      agrees: choice => this.#agreeToStop(choice, 'it waits for a decision'),
+      agrees: choice => this.#agreeToStop(choice, 'it waits for a decision', true),
       woken: () => this.#word(),
     })
   }
@@ -298,11 +298,11 @@ export class Life {
     }
   }
 
-  /** With no model at work on anything there is nothing to think about, so none is asked. Other mail stays unread for later. */
-  async #agreeToStop(choice: Choice, why = 'the model cannot be reached'): Promise<boolean> {
+  /** With no model at work there is nothing to think about, so none is asked (`onlyAll`: alone it would lose what it waits for). */
+  async #agreeToStop(choice: Choice, why = 'the model cannot be reached', onlyAll = false): Promise<boolean> {
     const { session, call, member } = this.#o
     const asked = await askedToStop(call, member.name, choice.picked)
-    if (!asked) return false
+    if (!asked || (onlyAll && !asked.wholeTeam)) return false
     const one = this.#intake.only(asked.item, session.mail)
     // A note, not the request itself: a model must not find something to decide later that was decided here.
     session.take([note(`You were asked to shut down (${asked.id}) and agreed: nothing was going on.`)], one.mark)

@@ -12,7 +12,7 @@ export interface ParkingOptions {
   readonly mail: () => MailMark
   /** There is a reason to do something else. */
   readonly isOver: () => boolean
-  /** Agrees to end, where that is asked among what came: nothing goes on that a model would have to finish first. */
+  /** Agrees to end, where the whole team is asked to among what came: it goes on from there at the next start. */
   readonly agrees: (choice: Choice) => Promise<boolean>
   /** Resolves at the next word of the daemon after the call. */
   readonly woken: () => Promise<void>

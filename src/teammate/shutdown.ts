@@ -14,10 +14,10 @@ export const askedToStop = async (
   call: Call,
   name: string,
   picked: readonly InboxItem[],
-): Promise<{ readonly item: InboxItem; readonly id: string } | null> => {
+): Promise<{ readonly item: InboxItem; readonly id: string; readonly wholeTeam: boolean } | null> => {
   for (const item of picked) {
     const request = await find(call, name, item, 'request')
-    if (request && isWaiting(request)) return { item, id: request.id }
+    if (request && isWaiting(request)) return { item, id: request.id, wholeTeam: request.data.wholeTeam === true }
   }
   return null
 }
