@@ -47,6 +47,12 @@ const act = async (cli: Cli, args: Logs): Promise<Result<number>> => {
     const got = await team.call('events', { after: 0, limit, ...name })
     if (!got.ok) return got
     for (const entry of got.value.entries) print(entry)
-    return ok(0)
+    if (got.value.entries.length > 0 || args.name === undefined) return ok(0)
+    // Who left is still told of by what happened; nothing at all may be a slip of the hand.
+    const status = await team.call('status', {})
+    if (!status.ok) return status
+    return status.value.teammates.some(({ name }) => name === args.name)
+      ? ok(0)
+      : fail('unknown', `nothing is known of a teammate ${args.name}`)
   })
 }

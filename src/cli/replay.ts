@@ -51,6 +51,7 @@ const act = async (cli: Cli, args: Replay): Promise<Result<number>> => {
       if (args.turn !== undefined && turn !== args.turn) continue
       if (args.json) {
         cli.out.say(JSON.stringify(entry))
+        said = true
         continue
       }
       const text = renderEntry(entry, { now: cli.clock.wall(), paint: cli.paint, full: args.full, items: renderItems })
@@ -63,7 +64,9 @@ const act = async (cli: Cli, args: Replay): Promise<Result<number>> => {
       said = true
     }
   }
-  if (!said && !args.json) cli.out.note(`there is no turn ${args.turn} in the session of ${args.name}`)
+  if (said) return ok(0)
+  if (args.turn !== undefined) return fail('unknown', `there is no turn ${args.turn} in the session of ${args.name}`)
+  if (!args.json) cli.out.note(`nothing is in the session of ${args.name} yet`)
   return ok(0)
 }
 

@@ -31,6 +31,8 @@ export interface LiveConfigOptions {
   readonly endpoints: (members: readonly Member[]) => Promise<Result<Endpoints>>
   /** What bringing a teammate up takes, with the means told last. */
   readonly team: () => MembersOptions
+  /** Takes a base that moved into the trunk, where that needs no check. */
+  readonly lookAtBase: () => Promise<unknown>
   readonly onMeans: (means: Means) => void
   /** The whole team is being stopped: edits wait. */
   readonly isGoing: () => boolean
@@ -244,10 +246,12 @@ export class LiveConfig {
   }
 
   async #join(member: Member): Promise<void> {
-    const { core, folders, team, signal } = this.#o
+    const { core, folders, team, lookAtBase, signal } = this.#o
     const { name } = member
     this.#due.delete(name)
     await folders.join(name)
+    // A new clone starts at the trunk, as at the start of the daemon: with what was committed by now.
+    await lookAtBase()
     if (signal.aborted) return
     core.store.note({ event: 'teammate.joined', by: 'human', info: { name } })
     await startMember(team(), member)

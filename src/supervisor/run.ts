@@ -149,6 +149,7 @@ export class Run implements Daemon {
       folders: this.#folders,
       endpoints: o.endpoints,
       team: () => this.#team,
+      lookAtBase: () => this.#base.look(),
       onMeans: means => {
         // What was a secret before stays one.
         const secrets = [...new Set([...this.#means.secrets, ...means.secrets])]

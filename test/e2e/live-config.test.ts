@@ -1,8 +1,9 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Reply } from '../../src/model/scripted.ts'
-import { team as command, teamOk, until } from '../support/cli.ts'
+import { team as command, says, start, teamOk, until } from '../support/cli.ts'
+import { gitTeam } from '../support/git-team.ts'
 import {
   ask,
   gate,
@@ -396,4 +397,17 @@ test('killed while a teammate was leaving, the next start loads what config.json
   expect(now.teammates.map(({ name }) => name)).toEqual(['bob'])
   expect(now.tasks.find(({ id }) => id === '1')).toMatchObject({ status: 'pending', assignee: 'alice' })
   await completed(team.root, '2')
+})
+
+test('E03 who joins a team on a repository gets a clone of the base as it is by then, before any task', async () => {
+  const it = gitTeam({ teammates: [{ name: 'alice' }] })
+  await says(start(['up', '--root', it.root]), /ready, pid/)
+  await quiet(it.root, 'alice')
+  it.repo.commit('Later', { 'later.txt': 'later\n' })
+  const file = join(it.root, 'config.json')
+  const config = JSON.parse(readFileSync(file, 'utf8')) as Shape
+  writeFileSync(file, JSON.stringify({ ...config, teammates: [{ name: 'alice' }, { name: 'bob' }] }))
+  await until(async () => (await names(it.root)).includes('bob'))
+  await quiet(it.root, 'bob')
+  expect(existsSync(join(it.clone('bob'), 'later.txt'))).toBe(true)
 })

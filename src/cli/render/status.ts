@@ -121,7 +121,7 @@ export const renderTasks = (list: readonly TaskShown[], c: Paint): string =>
 
 /** Requests that wait, each with the command that decides it. */
 const waitingRequests = (list: readonly Request[], now: number, c: Paint): string =>
-  `${c.bold(c.yellow('WAITING FOR A DECISION'))}\n${renderRequests(list, now, c)}\n${c.dim('  team diff <id>, then team approve <id> or team reject <id> --reason …')}`
+  `${c.bold(c.yellow('WAITING FOR A DECISION'))}\n${renderRequests(list, now, c)}\n${c.dim('  team diff <id>, then team approve <id> or team reject <id> --reason …; a question: team answer <id> …')}`
 
 export const renderRequests = (list: readonly Request[], now: number, c: Paint): string =>
   table(

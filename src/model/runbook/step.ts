@@ -34,7 +34,7 @@ export const progress = (step: Step, calls: readonly Made[], decisions: Readonly
     case 'lease':
       return isError(result) ? failed(name(step), result) : done(`${name(step)}: ${result.split('\n')[0]}`)
     case 'run':
-      return ran(step, result, calls.length)
+      return ran(step, result, 1 + calls.filter(call => isInterrupted(call.result)).length)
     case 'write':
       return written(step, last, result, calls)
     case 'message':
