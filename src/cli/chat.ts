@@ -35,9 +35,11 @@ const act = async (cli: Cli, args: Globals & { name: string }): Promise<Result<n
     // Refuses a name that nobody has, with the nearest one.
     const box = await team.call('inbox.read', { name, limit: 1 })
     if (!box.ok) return box
+    // The stream has a connection of its own, so it begins at an entry: however late it opens, it misses nothing.
+    const now = await team.call('events', { after: Number.MAX_SAFE_INTEGER, limit: 1 })
+    if (!now.ok) return now
     const talk = new Talk(cli, team, name)
-    const following = talk.follow()
-    // Asked after the stream is open, so that no change falls in between.
+    const following = talk.follow(now.value.last)
     const status = await team.call('status', {})
     if (!status.ok) return status
     const mate = status.value.teammates.find(each => each.name === name)
@@ -85,11 +87,10 @@ class Talk {
     this.#name = name
   }
 
-  /** What happens from now on is heard; back when the daemon has ended, or nobody reads stdout any more. */
-  follow(): Promise<Result<number>> {
-    const now = { name: this.#name, after: Number.MAX_SAFE_INTEGER }
+  /** What happens after that entry is heard; back when the daemon has ended, or nobody reads stdout any more. */
+  follow(after: number): Promise<Result<number>> {
     return this.#team
-      .follow(entry => this.#heard(entry), now)
+      .follow(entry => this.#heard(entry), { name: this.#name, after })
       .finally(() => {
         this.#over = true
         this.#changed()
