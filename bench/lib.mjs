@@ -87,9 +87,9 @@ const makeBundle = async entry => {
  * Measures the variants in turns, so that what slows the machine slows all of them: one unmeasured turn, then `count`
  * turns, in reverse order every other time. A variant gives an object of numbers; the samples of each are returned.
  */
-export const inTurns = async (variants, count, onTurn = () => {}) => {
+export const inTurns = async (variants, count, onTurn = () => {}, from = 0) => {
   const samples = new Map(variants.map(({ name }) => [name, []]))
-  for (let turn = 0; turn <= count; turn++) {
+  for (let turn = from; turn <= count; turn++) {
     const order = turn % 2 === 0 ? variants : [...variants].reverse()
     for (const { name, measure } of order) {
       onTurn(name, turn, count)

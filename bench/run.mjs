@@ -1,9 +1,11 @@
 // node bench/run.mjs [table…] [--turns n]: measures the tables named, or all, and prints them as Markdown with the method,
 // the versions and the machine. Ratios are of one run; absolute figures of a shared machine swing by a factor of two.
 // The samples go to bench/results/<table>.json. Exit code 1 when a table could not be measured by a fault, 2 for wrong use.
+import { execFile } from 'node:child_process'
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { loadavg } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { cleanUp, folder, inTurns, machine, render, rowsOf, syncCost, top } from './lib.mjs'
 
@@ -15,7 +17,8 @@ const known = readdirSync(join(here, 'tables'))
 
 const readArguments = () => {
   try {
-    return parseArgs({ allowPositionals: true, options: { turns: { type: 'string' }, list: { type: 'boolean' } } })
+    const options = { turns: { type: 'string' }, list: { type: 'boolean' }, one: { type: 'string' } }
+    return parseArgs({ allowPositionals: true, options })
   } catch (error) {
     return misused(error.message)
   }
@@ -40,14 +43,40 @@ const progress = text => {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`)
 }
 
+/** One sample of a variant, from a process that runs nothing else: the last of as many runs as the table says. */
+const apart = (table, variant) =>
+  new Promise((resolve, reject) => {
+    const args = [fileURLToPath(import.meta.url), table, '--one', variant]
+    execFile(process.execPath, args, { encoding: 'utf8' }, (error, stdout) =>
+      error ? reject(error) : resolve(JSON.parse(stdout)),
+    )
+  })
+
+/** The process of `apart`. */
+const one = async (name, wanted) => {
+  const { default: table } = await import(`./tables/${name}.mjs`)
+  const { variants, close } = await table.prepare()
+  let sample
+  for (let run = 0; run < table.apart; run++) sample = await variants.find(({ name }) => name === wanted).measure()
+  await close()
+  cleanUp()
+  // What a peer's library leaves open is nobody's business any more.
+  await new Promise(resolve => process.stdout.write(JSON.stringify(sample), resolve))
+  process.exit()
+}
+if (values.one !== undefined) await one(positionals[0], values.one)
+
 const measure = async name => {
   const { default: table } = await import(`./tables/${name}.mjs`)
   const count = turns ?? table.turns
   const before = { load: loadavg()[0], syncMs: syncCost(folder('cost')) }
   const { versions = {}, variants, missing, close } = await table.prepare()
   try {
-    const samples = await inTurns(variants, count, (variant, turn, of) =>
-      progress(`${name}: ${variant}, ${turn === 0 ? 'warming up' : `turn ${turn} of ${of}`}`),
+    const samples = await inTurns(
+      table.apart ? variants.map(variant => ({ ...variant, measure: () => apart(name, variant.name) })) : variants,
+      count,
+      (variant, turn, of) => progress(`${name}: ${variant}, ${turn === 0 ? 'warming up' : `turn ${turn} of ${of}`}`),
+      table.apart ? 1 : 0,
     )
     const rows = rowsOf(table, samples)
     progress('')

@@ -15,7 +15,12 @@ export const clock: Clock = {
 }
 
 /** ISO 8601 in UTC, with milliseconds. */
-export const iso = (wall: number): string => new Date(wall).toISOString()
+export const iso = (wall: number): string => {
+  // Many things happen in the same millisecond.
+  if (wall !== last.wall) last = { wall, text: new Date(wall).toISOString() }
+  return last.text
+}
+let last = { wall: Number.NaN, text: '' }
 
 /** The longest delay that a timer takes; a longer one fires at once. */
 export const maxDelay = 2 ** 31 - 1

@@ -264,7 +264,7 @@ export interface RpcResults {
   'task.cancel': { task: TaskShown }
   'task.retry': { task: TaskShown }
   'task.claim': { task: TaskShown }
-  'task.complete': { task: TaskShown; note: string }
+  'task.complete': { id: string; note: string }
   'task.release': { task: TaskShown }
   'task.fail': { task: TaskShown }
   'task.gate': null

@@ -91,7 +91,7 @@ export const TaskDrop = z.strictObject({
   paths: z.array(text).optional(),
   needsPlan: z.boolean().optional(),
   parent: z
-    .union([TaskId, z.number().transform(String)])
+    .union([TaskId, z.number().int().min(0).transform(String)])
     .nullable()
     .optional(),
   tags: z.array(text).optional(),
@@ -99,6 +99,41 @@ export const TaskDrop = z.strictObject({
   createdAt: z.union([stamp, z.number()]).optional(),
 })
 export type TaskDrop = z.infer<typeof TaskDrop>
+
+/** The task that a drop asks for, with what the holder gives it. */
+export const newTask = (
+  drop: TaskDrop,
+  given: Pick<Task, 'id' | 'dependsOn' | 'createdAt' | 'updatedAt' | 'file'>,
+): Task => ({
+  id: given.id,
+  title: drop.title,
+  description: drop.description ?? '',
+  status: 'pending',
+  dependsOn: given.dependsOn,
+  owner: null,
+  assignee: drop.assignee ?? null,
+  needs: drop.needs ?? ['write'],
+  skills: drop.skills ?? [],
+  priority: drop.priority ?? 0,
+  verify: drop.verify ?? null,
+  accept: drop.accept ?? [],
+  review: drop.review ?? false,
+  paths: drop.paths ?? [],
+  claimed: null,
+  attempts: 0,
+  returns: 0,
+  createdAt: given.createdAt,
+  startedAt: null,
+  updatedAt: given.updatedAt,
+  completedAt: null,
+  branch: null,
+  result: null,
+  error: null,
+  needsPlan: drop.needsPlan ?? false,
+  parent: drop.parent ?? null,
+  tags: drop.tags ?? [],
+  file: given.file,
+})
 
 /** Fields that only the holder sets; in a drop (with a value other than null, "" or []) they are refused. */
 export const runState = [

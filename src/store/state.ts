@@ -59,7 +59,8 @@ export class State {
   readonly #tables: ReadonlyMap<string, Table<unknown>>
   readonly #recorder: Recorder
   readonly #clock: Clock
-  readonly #announcements: (() => void)[] = []
+  /** Each tells the next of its listeners; false when there are no more. */
+  readonly #announcements: (() => boolean)[] = []
   #journal: Journal | undefined
   #seq = 0
 
@@ -68,7 +69,15 @@ export class State {
     const recorder: Recorder = {
       record: (why, change) => this.#record(why, change),
       nothing: () => ({ seq: this.#seq, durable: this.#connected().flushed() }),
-      announce: (listeners, ...args) => this.#announce(Array.from(listeners, listener => () => listener(...args))),
+      announce: (listeners, ...args) => {
+        const left = [...listeners]
+        let next = 0
+        this.#announce(() => {
+          const listener = left[next++]
+          listener?.(...args)
+          return listener !== undefined
+        })
+      },
     }
     this.#recorder = recorder
     this.tasks = new Table('tasks', value => Task.parse(value), recorder)
@@ -175,9 +184,10 @@ export class State {
    * A listener may make changes itself. What was announced before such a change reaches the remaining listeners first,
    * so that each of them sees all changes in order, and every change is told before the call that made it returns.
    */
-  #announce(calls: (() => void)[]): void {
-    this.#announcements.push(...calls)
-    for (let call = this.#announcements.shift(); call; call = this.#announcements.shift()) call()
+  #announce(tellNext: () => boolean): void {
+    const queue = this.#announcements
+    queue.push(tellNext)
+    for (let first = queue[0]; first; first = queue[0]) if (!first()) queue.shift()
   }
 }
 

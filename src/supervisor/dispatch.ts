@@ -25,7 +25,7 @@ export class Dispatch {
   #paused = false
   #due = false
   /** What is being given out right now, by whom it is for. */
-  readonly #giving = new Map<string, AbortController>()
+  readonly #giving = new Map<string, { isOver: boolean }>()
 
   constructor(o: {
     core: Core
@@ -83,8 +83,7 @@ export class Dispatch {
   gone(name: string): void {
     this.#idle.delete(name)
     this.#told.delete(name)
-    this.#giving.get(name)?.abort()
-    this.#giving.delete(name)
+    this.#drop(name)
   }
 
   /** Looks, once the current turn of the event loop has settled, for what can be given out. */
@@ -148,8 +147,8 @@ export class Dispatch {
   #give(name: string, id: string, durable: Promise<void>): void {
     this.#idle.delete(name)
     this.#told.set(name, id)
-    this.#giving.get(name)?.abort()
-    const giving = new AbortController()
+    this.#drop(name)
+    const giving = { isOver: false }
     this.#giving.set(name, giving)
     const act = async () => {
       let task: AssignedTask | null = null
@@ -162,7 +161,7 @@ export class Dispatch {
           this.#core.tasks.move(id, 'supervisor', { move: 'fail', reason: `it could not be prepared: ${why}` })
       }
       // Its thread has ended meanwhile, or has been given something else.
-      if (giving.signal.aborted) return
+      if (giving.isOver) return
       this.#giving.delete(name)
       if (task && this.#core.tasks.inHand(name)?.value.id === id) this.#send(name, task)
       else {
@@ -171,6 +170,13 @@ export class Dispatch {
       }
     }
     act().catch(this.#failed)
+  }
+
+  /** What is being given to `name` is not sent any more. */
+  #drop(name: string): void {
+    const giving = this.#giving.get(name)
+    if (giving) giving.isOver = true
+    this.#giving.delete(name)
   }
 
   /** What the thread is told; null when the task left its hands meanwhile. */

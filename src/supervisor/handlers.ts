@@ -187,7 +187,7 @@ export const makeHandlers = (
       await claimed.value.durable
       const bare =
         head === null && hub !== null ? ' There are 0 commits on its branch, so there is nothing to merge.' : ''
-      return ok({ task: show(id), note: `${live?.after(id) ?? ''}${bare}`.trim() })
+      return ok({ id, note: `${live?.after(id) ?? ''}${bare}`.trim() })
     },
     'task.release': ({ reason }, { actor }) => give(actor, { move: 'release', reason: reason ?? null }),
     'task.fail': ({ reason }, { actor }) => give(actor, { move: 'fail', reason }),

@@ -1,6 +1,7 @@
 import { mkdirSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { pino } from 'pino'
+import { type Clock, iso } from '../lib/clock.ts'
 import type { JournalEntry } from '../protocol/event.ts'
 
 /** A log file larger than this is put aside as `<file>.1` at start, over the one before. */
@@ -18,7 +19,7 @@ export interface DaemonLog {
  * The daemon's log: JSON lines by pino in `file`, in the words of protocol/event.ts, secrets replaced by `redact`. What
  * one flush of the journal brought is one write, synchronous, so that the last line before a crash is there.
  */
-export const openLog = (file: string, redact: (text: string) => string): DaemonLog => {
+export const openLog = (file: string, redact: (text: string) => string, clock: Clock): DaemonLog => {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   try {
     if (statSync(file).size > keepBytes) renameSync(file, `${file}.1`)
@@ -40,7 +41,7 @@ export const openLog = (file: string, redact: (text: string) => string): DaemonL
       lines += line
     },
   }
-  const log = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, scrubbed)
+  const log = pino({ base: null, timestamp: () => `,"time":"${iso(clock.wall())}"` }, scrubbed)
   return {
     entry({ seq, event, by, info }) {
       const line = { seq, event, by, ...(info ? { info } : {}) }

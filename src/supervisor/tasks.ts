@@ -3,7 +3,7 @@ import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { EventType, Why } from '../protocol/event.ts'
 import { Graph } from '../protocol/graph.ts'
-import { isOpen, move, Task, type TaskDrop, type TaskMove } from '../protocol/task.ts'
+import { isOpen, move, newTask, Task, type TaskDrop, type TaskMove } from '../protocol/task.ts'
 import type { Rec, Store, Write } from '../store/store.ts'
 
 /** Fields of a task that a hand edit may change; `cancel` stands for `status: cancelled`. */
@@ -223,12 +223,11 @@ export class Tasks {
     const tasks: Task[] = []
     for (const [i, drop] of drops.entries()) {
       const id = ids[i] ?? ''
-      const { blockedBy, dependsOn, createdAt, status: _status, id: _id, ...rest } = drop
+      const { blockedBy, dependsOn, createdAt } = drop
       const edges = this.#resolveAll([...(dependsOn ?? []), ...(blockedBy ?? [])], local)
       if (!edges.ok) return edges
       tasks.push(
-        Task.parse({
-          ...defined(rest),
+        newTask(drop, {
           id,
           dependsOn: edges.value,
           createdAt: stamp(createdAt) ?? now,
@@ -381,9 +380,6 @@ export const describe = (task: Task): string => {
     return task.claimed ? `claimed done by ${task.owner}` : `in progress with ${task.owner}`
   return isOpen(task) ? 'pending' : task.status
 }
-
-const defined = <T extends object>(value: T): Partial<T> =>
-  Object.fromEntries(Object.entries(value).filter(([, v]) => v !== undefined)) as Partial<T>
 
 /** A hand-made stamp: ISO text, or Unix time in seconds or milliseconds; undefined when it is neither. */
 const stamp = (value: string | number | undefined): string | undefined => {

@@ -16,10 +16,8 @@ export const watched =
     const result = await call(method, params)
     if (!result.ok) return result
     const answer: { method: RpcMethod; value: RpcResults[RpcMethod] } = { method, value: result.value }
-    if (is(answer, 'task.complete'))
-      on.taskLeft(
-        `claimed done: ${answer.value.task.claimed?.summary ?? answer.value.task.result?.summary ?? ''}`.trim(),
-      )
+    if (method === 'task.complete')
+      on.taskLeft(`claimed done: ${(params as RpcParams<'task.complete'>).summary}`.trim())
     if (is(answer, 'task.release')) on.taskLeft('released')
     if (is(answer, 'task.fail')) on.taskLeft(`failed: ${answer.value.task.error ?? 'no reason given'}`)
     if (is(answer, 'request.decide')) {

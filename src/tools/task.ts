@@ -90,7 +90,7 @@ const complete = async (summary: string, id: string, context: ToolContext): Prom
   }
   const done = await context.call('task.complete', { summary })
   if (!done.ok) return refused(done.fault)
-  return said([`task ${done.value.task.id} is claimed done`, note, done.value.note].filter(Boolean).join('\n'))
+  return said([`task ${done.value.id} is claimed done`, note, done.value.note].filter(Boolean).join('\n'))
 }
 
 const cloneStatus = async ({ shell, signal, limits }: ToolContext): Promise<CloneStatus | ToolResult> => {

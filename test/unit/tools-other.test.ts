@@ -174,7 +174,7 @@ describe('task', () => {
     result: null,
   }
   const answers = {
-    'task.complete': () => ({ task: shown, note: 'awaits approval' }),
+    'task.complete': () => ({ id: shown.id, note: 'awaits approval' }),
     'task.list': () => ({ tasks: [shown, { ...shown, id: '8', status: 'pending', owner: null, blockedBy: ['7'] }] }),
     'task.get': () => ({ task: shown, requests: [] }),
     'task.add': () => ({ tasks: [shown] }),

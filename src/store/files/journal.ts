@@ -25,6 +25,8 @@ import type { Segment } from './replay.ts'
 const sync = promisify(fdatasync)
 const closeFile = promisify(close)
 
+const inodeOf = (fd: number): bigint => fstatSync(fd, { bigint: true }).ino
+
 const writeAll = (fd: number, bytes: Buffer, position: number): void => {
   for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at, bytes.length - at, position + at)
 }
@@ -139,6 +141,8 @@ export class FileJournal implements Journal {
   readonly #listeners = new Set<(entry: JournalEntry) => void>()
   #header: Header
   #fd: number
+  /** Of the open file, whatever its name leads to by now. */
+  #inode: bigint
   /** Length of what is durable. */
   #bytes: number
   /** Where the newlines end that the file was filled with; no more than `#bytes` when it was not. */
@@ -155,6 +159,7 @@ export class FileJournal implements Journal {
     this.#options = options
     this.#header = options.header
     this.#fd = options.fd
+    this.#inode = inodeOf(options.fd)
     this.#bytes = options.bytes
     this.#seq = options.header.seq
     this.#segments = [...options.segments]
@@ -228,7 +233,7 @@ export class FileJournal implements Journal {
       }
     // Old epochs are deleted oldest first: where the next one is gone again, this one went before it.
     const path = epochPath(folder, this.#header.epoch)
-    if (statSync(path, { bigint: true, throwIfNoEntry: false })?.ino !== fstatSync(this.#fd, { bigint: true }).ino)
+    if (statSync(path, { bigint: true, throwIfNoEntry: false })?.ino !== this.#inode)
       return { code: 'io', message: `${path} was moved or removed while it was in use` }
     return null
   }
@@ -292,6 +297,7 @@ export class FileJournal implements Journal {
     await closeFile(this.#fd)
     this.#header = header
     this.#fd = begun.fd
+    this.#inode = inodeOf(begun.fd)
     this.#bytes = begun.bytes
     onRoll()
   }

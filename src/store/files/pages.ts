@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, renameSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { errnoOf } from '../../lib/files.ts'
 import { type Stamp, sameStamp, stamp, swapFile } from './stamp.ts'
@@ -12,24 +12,35 @@ export interface Page {
   readonly by?: string | undefined
 }
 
+/** A file that goes to another folder, in the state `known` and in no other. */
+export interface Move {
+  readonly path: string
+  readonly to: string
+  readonly known: Stamp | undefined
+}
+
 /** `foreign`: there is a state of the file that nobody looked at, and it was left as it is. */
 export type Written =
   | { readonly kind: 'written'; readonly stamp: Stamp }
   | { readonly kind: 'foreign' }
   | { readonly kind: 'refused'; readonly code: string | undefined; readonly message: string }
 
-/** Writes pages one after the other, and answers for each in their order. Never rejects for what the disk refuses. */
-export type WritePages = (pages: readonly Page[]) => readonly Written[] | Promise<readonly Written[]>
+/** Writes or moves one after the other, and answers for each in their order. Never rejects for what the disk refuses. */
+export type WritePages = (pages: readonly (Page | Move)[]) => readonly Written[] | Promise<readonly Written[]>
 
 /** Writes in the thread that calls it. A folder that is missing is made. */
-export const writePages = (pages: readonly Page[]): Written[] => pages.map(page => writePage(page))
+export const writePages = (pages: readonly (Page | Move)[]): Written[] => pages.map(page => writePage(page))
 
-const writePage = ({ path, text, known, by }: Page): Written => {
+const writePage = (page: Page | Move): Written => {
+  const { path, known } = page
   try {
-    // A hand may have been faster: what it wrote is looked at before it is written over.
+    // A hand may have been faster: what it wrote is looked at before it is written over or put away.
     const now = stamp(path)
     if (now && !sameStamp(now, known)) return { kind: 'foreign' }
-    return { kind: 'written', stamp: write(path, text, by) }
+    if ('text' in page) return { kind: 'written', stamp: write(path, page.text, page.by) }
+    if (!now) return { kind: 'foreign' }
+    renameSync(path, page.to)
+    return { kind: 'written', stamp: now }
   } catch (error) {
     if (!(error instanceof Error)) throw error
     return { kind: 'refused', code: (error as NodeJS.ErrnoException).code, message: error.message }

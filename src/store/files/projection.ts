@@ -1,4 +1,4 @@
-import { join } from 'node:path'
+import { sep } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../lib/clock.ts'
 import type { Lane } from './lane.ts'
@@ -30,6 +30,8 @@ export interface ProjectionOptions {
 const gatherMs = 30
 /** The same for what follows from another record: mostly the record itself changes soon too, and one write does for both. */
 const followMs = 80
+/** How long after it was begun a write may be heard of. */
+const echoMs = 1000
 /** How often it is looked for what is due. */
 const lookMs = 10
 const retryMs = 1000
@@ -43,7 +45,8 @@ export class Projection {
   readonly #dirty = new Map<string, number>()
   readonly #written = new Map<string, Stamp>()
   #writing: Promise<void> | undefined
-  #underWay = new Set<string>()
+  /** File → until when its own writing may still be heard of (monotonic). */
+  readonly #echoes = new Map<string, number>()
   /** How many wait for everything to be out: nothing is gathered meanwhile. */
   #hurried = 0
 
@@ -71,11 +74,16 @@ export class Projection {
   forget(id: string): void {
     this.#written.delete(id)
     this.#dirty.delete(id)
+    this.#echoes.delete(this.#options.file(id))
   }
 
-  /** Is it being written right now? Yes once for each time, since that is heard of once; what is heard besides is not ours. */
-  isUnderWay(id: string | null): boolean {
-    return id !== null && this.#underWay.delete(id)
+  /**
+   * Is what was heard of this file our own writing? Yes once for each time, since that is heard of once; what is heard besides
+   * is not ours. Where both came so closely together that they were heard of as one, the watch's sweep finds the other.
+   */
+  isEcho(file: string): boolean {
+    const until = this.#echoes.get(file)
+    return until !== undefined && this.#echoes.delete(file) && this.#options.clock.mono() < until
   }
 
   isDirty(id: string): boolean {
@@ -118,14 +126,15 @@ export class Projection {
     const pages: (Page & { readonly id: string })[] = []
     for (const id of ids) {
       const shown = text(id)
-      if (shown !== null) pages.push({ id, path: join(dir, file(id)), text: shown, known: this.#written.get(id), by })
+      if (shown !== null) pages.push({ id, path: dir + sep + file(id), text: shown, known: this.#written.get(id), by })
     }
     await durable()
-    this.#underWay = new Set(pages.map(({ id }) => id))
+    const until = this.#options.clock.mono() + echoMs
+    for (const { id } of pages) this.#echoes.set(file(id), until)
     const results = await (write ?? writePages)(pages)
-    this.#underWay = new Set()
     for (const [at, { id }] of pages.entries()) {
       const result = results[at]
+      if (result?.kind !== 'written') this.#echoes.delete(file(id))
       if (result?.kind === 'written') {
         this.#written.set(id, result.stamp)
         onWritten?.(id)

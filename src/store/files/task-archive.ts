@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { idInName } from '../../protocol/drop.ts'
 import { isEnded, isOpen, type Task } from '../../protocol/task.ts'
@@ -7,7 +7,6 @@ import type { Store } from '../store.ts'
 /** Which ended tasks have their file in `.tasks/archive/`, so that the folder people look at stays small. */
 export class TaskArchive {
   readonly dir: string
-  readonly #tasksDir: string
   readonly #store: Store
   /** How many ended tasks stay. */
   readonly #keep: number
@@ -17,7 +16,6 @@ export class TaskArchive {
 
   constructor(tasksDir: string, store: Store, keep: number) {
     this.dir = join(tasksDir, 'archive')
-    this.#tasksDir = tasksDir
     this.#store = store
     this.#keep = keep
   }
@@ -63,10 +61,10 @@ export class TaskArchive {
   }
 
   /**
-   * Moves the oldest ended tasks past the limit away, except those that an open task depends on directly, and those whose
-   * file is not `ready`. Returns their ids.
+   * The oldest ended tasks past the limit, except those that an open task depends on directly, and those whose file is not
+   * `ready` to be put away.
    */
-  moveOldest(isReady: (id: string) => boolean): string[] {
+  oldest(isReady: (id: string) => boolean): string[] {
     const needed = new Set<string>()
     for (const [, { value }] of this.#store.tasks.list())
       if (isOpen(value)) for (const other of value.dependsOn) needed.add(other)
@@ -74,17 +72,19 @@ export class TaskArchive {
       const task = this.#store.tasks.get(id)?.value
       return task?.completedAt ?? task?.updatedAt ?? ''
     }
-    const oldest = [...this.#ended].filter(id => !needed.has(id)).sort((a, b) => (endedAt(a) < endedAt(b) ? -1 : 1))
-    const moved: string[] = []
-    for (const id of oldest) {
-      if (!this.isDue) break
-      if (!isReady(id)) continue
-      mkdirSync(this.dir, { recursive: true, mode: 0o700 })
-      renameSync(join(this.#tasksDir, `task_${id}.json`), join(this.dir, `task_${id}.json`))
-      this.#archived.add(id)
-      this.#ended.delete(id)
-      moved.push(id)
-    }
-    return moved
+    return [...this.#ended]
+      .filter(id => !needed.has(id) && isReady(id))
+      .sort((a, b) => (endedAt(a) < endedAt(b) ? -1 : 1))
+      .slice(0, Math.max(0, this.#ended.size - this.#keep))
+  }
+
+  /** The task's file was put away; false when the task is open again by now, and the copy is gone. */
+  moved(id: string): boolean {
+    const task = this.#store.tasks.get(id)?.value
+    this.#ended.delete(id)
+    this.#archived.add(id)
+    if (!task || isEnded(task)) return true
+    this.leave(id)
+    return false
   }
 }

@@ -10,7 +10,7 @@ import { compareTask, type HandEdit, isStale, renderTask } from '../../protocol/
 import type { Store } from '../store.ts'
 import { byName, Calm, calmMs, Drops, type DropsOptions } from './drops.ts'
 import { Lane } from './lane.ts'
-import type { WritePages } from './pages.ts'
+import { type WritePages, writePages } from './pages.ts'
 import { importTasks, oldRevisions, readObject } from './past-tasks.ts'
 import { type Problem, Troubles } from './problem.ts'
 import { Projection } from './projection.ts'
@@ -127,6 +127,7 @@ export class TasksFolder {
     this.#watch = watchFolder(this.#dir, {
       clock,
       onHint: file => this.#hint(file),
+      isOwn: file => this.#projection.isEcho(file),
       onDeaf: error => this.#troubles.tell(label, error),
       ...(sweepMs === undefined ? {} : { sweepMs }),
     })
@@ -183,8 +184,6 @@ export class TasksFolder {
   }
 
   #hint(file: string | null): void {
-    // What is being written is what was heard of; another look follows soon.
-    if (file !== null && this.#projection.isUnderWay(idInName(file))) return
     // The folder's own notes are frequent changes, and nothing is to be seen in them.
     if (file === null || mayBeDrop(file) || file.endsWith('.error.txt') || file === label) this.#lane.look(file)
   }
@@ -368,15 +367,27 @@ export class TasksFolder {
 
   async #archiveNow(): Promise<void> {
     // Not before a task's last state stands in its file; an edit nobody has looked at yet comes first.
-    const moved = this.#archive.moveOldest(id => {
-      const at = stamp(join(this.#dir, fileOf(id)))
-      return at !== undefined && !this.#projection.isDirty(id) && sameStamp(at, this.#projection.known(id))
-    })
-    if (moved.length === 0) return
-    for (const id of moved) {
+    const ids = this.#archive.oldest(id => this.#projection.known(id) !== undefined && !this.#projection.isDirty(id))
+    if (ids.length === 0) return
+    mkdirSync(this.#archive.dir, { recursive: true, mode: 0o700 })
+    const answers = await (this.#options.write ?? writePages)(
+      ids.map(id => {
+        const file = fileOf(id)
+        return { path: join(this.#dir, file), to: join(this.#archive.dir, file), known: this.#projection.known(id) }
+      }),
+    )
+    const moved: string[] = []
+    for (const [at, id] of ids.entries()) {
+      const answer = answers[at]
+      if (answer?.kind === 'refused')
+        this.#troubles.tell(`${label}/${fileOf(id)}`, Object.assign(new Error(answer.message), { code: answer.code }))
+      if (answer?.kind !== 'written') continue
       this.#projection.forget(id)
       this.#shown.forget(id)
+      if (this.#archive.moved(id)) moved.push(id)
+      else this.touch(id)
     }
+    if (moved.length === 0) return
     await this.#options.store.note({ event: 'task.archived', by: 'supervisor', info: { tasks: moved } }).durable
   }
 }

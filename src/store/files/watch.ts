@@ -10,6 +10,8 @@ export interface WatchOptions {
    * may tell of nothing new. Must be cheap; called between other work.
    */
   readonly onHint: (file: string | null) => void
+  /** Was this change made by the holder itself? Asked once for each that is heard of; nothing is told of one that was. */
+  readonly isOwn?: (file: string) => boolean
   readonly clock: Clock
   /** The watch itself does not work (out of watches or handles): the sweep goes on alone. Told once. */
   readonly onDeaf?: (error: Error) => void
@@ -102,6 +104,7 @@ class FolderWatch implements Watch {
     if (this.#stop.signal.aborted) return
     // Some systems name no file: then every file may have changed.
     const file = typeof name === 'string' ? name : ''
+    if (this.#options.isOwn?.(file)) return
     this.#hot.set(file, this.#options.clock.mono())
     this.#fresh.add(file)
     this.#flushing ??= this.#flush()
