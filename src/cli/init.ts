@@ -26,7 +26,7 @@ export const init = (commands: Commands, cli: Cli): Commands =>
         .positional('dir', { type: 'string', describe: 'a repository, or a folder for the team (default: here)' })
         .option('yes', { alias: 'y', type: 'boolean', default: false, describe: 'ask nothing, take what is proposed' })
         .option('teammates', { type: 'string', describe: 'names, with commas between (default alice,bob)' })
-        .option('verify', { type: 'string', describe: 'the command that must pass before a merge counts' })
+        .option('verify', { type: 'string', describe: 'the command that must pass before a merge counts; "" for none' })
         .example('cd my-repo && $0 init', 'makes ../my-repo-team')
         .example('$0 init --yes --teammates ann,ben', 'for a script: asks nothing'),
     handler(cli, args => act(cli, args)),
@@ -49,6 +49,7 @@ interface Plan {
 const act = async (cli: Cli, args: Init): Promise<Result<number>> => {
   if (!args.yes && !cli.interactive)
     return fail('usage', 'there is nobody to ask here', 'Say --yes to take what is proposed.')
+  if (args.dir === '') return fail('usage', 'the folder has an empty name', 'Leave it out for the folder you stand in.')
   const planned = await plan(cli, resolve(cli.cwd, args.dir ?? '.'))
   if (!planned.ok) return planned
   const { root, repository } = planned.value

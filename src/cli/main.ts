@@ -1,10 +1,12 @@
 import yargs from 'yargs'
 import { clock } from '../lib/clock.ts'
-import { asFault, exitCode, fail } from '../lib/result.ts'
+import { asFault, exitCode, FaultError, fail } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import { type Cli, type Commands, tell } from './cli.ts'
+import { commandTable } from './completion/table.ts'
 import { processOut, wantsColours } from './out.ts'
 import { oneLine, paint } from './render/text.ts'
+import { badValue } from './values.ts'
 import { version } from './version.ts'
 
 /**
@@ -22,7 +24,7 @@ export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist:
     cwd: process.cwd(),
     rest,
     dist,
-    families: () => Promise.all(Object.values(families).map(load => load())),
+    families: allFamilies,
     interactive: process.stdin.isTTY === true && process.stdout.isTTY === true,
   }
   const verbose = argv.includes('--verbose')
@@ -31,7 +33,10 @@ export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist:
     if (first !== undefined && !first.startsWith('-') && !isCommand(first)) throw new WrongUse(unknownCommand(first))
     if (cli.rest.length > 0 && !takesRest.has(argv.find(arg => !arg.startsWith('-')) ?? ''))
       throw new WrongUse(`nothing may follow -- here: ${cli.rest.join(' ')}`)
-    await (await commands(cli, argv)).parseAsync([...argv])
+    const meant = await families(argv)
+    const bad = asksForHelp(argv) ? null : badValue(argv, commandTable(meant, cli))
+    if (bad !== null) throw new FaultError(fail('usage', bad.message, bad.hint).fault)
+    await commands(cli, meant).parseAsync([...argv])
   } catch (thrown) {
     const error = thrown instanceof Error ? thrown : new Error(String(thrown))
     const fault =
@@ -48,7 +53,7 @@ export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist:
 class WrongUse extends Error {}
 
 /** Each command's file is loaded when it may be the one meant, so that none pays for the others. */
-const families = {
+const loads = {
   init: async () => (await import('./init.ts')).init,
   up: async () => (await import('./up.ts')).up,
   down: async () => (await import('./down.ts')).down,
@@ -70,8 +75,13 @@ const families = {
   demo: async () => (await import('./demo.ts')).demo,
 } satisfies Record<string, () => Promise<(commands: Commands, cli: Cli) => Commands>>
 
+type Family = (commands: Commands, cli: Cli) => Commands
+
+/** Every command there is, for what tells of all of them. */
+export const allFamilies = (): Promise<Family[]> => Promise.all(Object.values(loads).map(load => load()))
+
 /** Which family a command belongs to, where its name is not the family's. */
-const family: Readonly<Record<string, keyof typeof families>> = {
+const family: Readonly<Record<string, keyof typeof loads>> = {
   ps: 'status',
   approve: 'requests',
   reject: 'requests',
@@ -81,7 +91,7 @@ const family: Readonly<Record<string, keyof typeof families>> = {
   land: 'merge',
 }
 
-const names = new Set([...Object.keys(families), ...Object.keys(family)].filter(name => name !== 'merge'))
+const names = new Set([...Object.keys(loads), ...Object.keys(family)].filter(name => name !== 'merge'))
 const isCommand = (word: string): boolean => names.has(word)
 
 const unknownCommand = (word: string): string => {
@@ -110,7 +120,7 @@ const takesText = new Set(['send', 'answer', 'task'])
 /** Options that may stand in any number: everything else given twice is a slip. */
 const many = new Set(['after', 'needs', 'skill', 'tag', 'path', 'id', 'names'])
 
-const commands = async (cli: Cli, argv: readonly string[]): Promise<Commands> => {
+const commands = (cli: Cli, meant: readonly Family[]): Commands => {
   let y: Commands = yargs()
     .scriptName('team')
     .usage('$0 <command>\n\nA team of coding agents on one repository, everything in files that a person can read.')
@@ -151,13 +161,20 @@ const commands = async (cli: Cli, argv: readonly string[]): Promise<Commands> =>
     .epilogue(
       'Exit codes: 0 done, 1 it failed, 2 wrong use, 3 no team root or bad config, 4 nobody by that name or id, 5 refused, 6 no daemon',
     )
-  const word = argv.find(arg => !arg.startsWith('-') && isCommand(arg))
-  const meant = word === undefined ? undefined : (family[word] ?? (word as keyof typeof families))
-  // `--root up status` names two; all are loaded then, as for help and for a name that nobody has.
-  const sure = meant !== undefined && argv[0] === word
-  for (const [name, load] of Object.entries(families)) if (!sure || name === meant) y = (await load())(y, cli)
+  for (const family of meant) y = family(y, cli)
   return y
 }
+
+/** The families that may be meant: the one that is named first, else all. */
+const families = async (argv: readonly string[]): Promise<Family[]> => {
+  const word = argv.find(arg => !arg.startsWith('-') && isCommand(arg))
+  // `--root up status` names two; all are loaded then, as for help and for a name that nobody has.
+  if (word === undefined || argv[0] !== word) return allFamilies()
+  return [await loads[family[word] ?? (word as keyof typeof loads)]()]
+}
+
+const asksForHelp = (argv: readonly string[]): boolean =>
+  ['--help', '-h', '--version'].some(each => argv.includes(each))
 
 /** What yargs says, in our manner: one line, small first letter, and the word it is about. */
 const usage = (message: string, argv: readonly string[]): string =>

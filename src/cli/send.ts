@@ -54,6 +54,7 @@ const act = async (cli: Cli, args: Send): Promise<Result<number>> => {
   const content = read.value
   if (content === undefined)
     return fail('usage', 'there is no text to send', 'Give it last, or - to read it from stdin.')
+  if (content.trim() === '') return fail('usage', 'the message is empty')
   // One id however often it is sent again: an answer that got lost makes no second message.
   const id = `msg_${ulid(cli.clock.wall()).toLowerCase()}`
   return withTeam(cli, args, 'change', async team => {

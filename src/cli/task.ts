@@ -140,7 +140,9 @@ const add = async (cli: Cli, args: Add): Promise<Result<number>> => {
         },
       ],
     })
-    if (!added.ok) return added
+    // It is the one task that was given here: its place in the list of them says nothing.
+    if (!added.ok)
+      return { ok: false, fault: { ...added.fault, message: added.fault.message.replaceAll('tasks.0.', '') } }
     if (args.json) cli.out.json(added.value.tasks[0])
     else
       for (const made of added.value.tasks)

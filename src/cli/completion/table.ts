@@ -8,6 +8,9 @@ export interface OptionRow {
   readonly flags: readonly string[]
   readonly about: string
   readonly takesValue: boolean
+  readonly isNumber?: boolean
+  /** `--verify ""` says something: there is none. */
+  readonly mayBeEmpty?: boolean
   readonly values: Values
 }
 
@@ -44,6 +47,9 @@ const kinds: readonly (readonly [RegExp, Values])[] = [
   [/^init dir$/, 'file'],
 ]
 const kindOf = (place: string): Values => kinds.find(([pattern]) => pattern.test(place))?.[1] ?? null
+
+/** Options of which an empty value is meant: all others need one. */
+const mayBeEmpty = new Set(['init --verify'])
 
 /** The command table, as the families give it to yargs: this listens in its place, so no word is written twice. */
 export const commandTable = (
@@ -86,6 +92,8 @@ const listener = (rows: CommandRow[], above: string): unknown => {
         flags: names.map(each => (each.length === 1 ? `-${each}` : `--${each}`)),
         about: given.describe ?? '',
         takesValue: given.type !== 'boolean',
+        isNumber: given.type === 'number',
+        mayBeEmpty: mayBeEmpty.has(`${path} --${name}`),
         values: given.choices ?? kindOf(`${path} --${name}`),
       })
       return self

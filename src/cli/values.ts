@@ -1,0 +1,55 @@
+import { type CommandRow, globalOptions, type OptionRow } from './completion/table.ts'
+
+/** What is wrong with an option's value, and how it is given. */
+export interface BadValue {
+  readonly message: string
+  readonly hint: string
+}
+
+/**
+ * The first option on the command line that has no value, an empty one, or one that is no number where it takes a number;
+ * null where all have what they take. `rows` are the commands that may be meant. yargs would make 0 of an empty number, and
+ * take an option without a value as one that was not given.
+ */
+export const badValue = (argv: readonly string[], rows: readonly CommandRow[]): BadValue | null => {
+  let path = ''
+  for (let i = 0; i < argv.length; i++) {
+    const word = argv[i] ?? ''
+    if (!word.startsWith('-') || word === '-') {
+      const longer = path === '' ? word : `${path} ${word}`
+      if (rows.some(row => row.path === longer || row.path.startsWith(`${longer} `))) path = longer
+      continue
+    }
+    const [flag = '', ...inside] = word.split('=')
+    const option = [...(rows.find(row => row.path === path)?.options ?? []), ...globalOptions].find(each =>
+      isNamed(each, flag),
+    )
+    if (!option?.takesValue) continue
+    const next = argv[i + 1]
+    const isNext =
+      inside.length === 0 && next !== undefined && (isNumber(next) || next === '-' || !next.startsWith('-'))
+    const value = inside.length > 0 ? inside.join('=') : isNext ? next : ''
+    if (isNext) i++
+    if (value === '' && !(option.mayBeEmpty && (isNext || inside.length > 0)))
+      return {
+        message: `${flag} needs a value`,
+        hint: hint(path, inside.length === 0 && !isNext ? next : undefined, flag),
+      }
+    if (option.isNumber && !isNumber(value))
+      return { message: `${flag} takes a number, not ${JSON.stringify(value)}`, hint: hint(path) }
+  }
+  return null
+}
+
+/** yargs takes `--n` for `-n`, and `--replyTo` for `--reply-to`. */
+const isNamed = ({ flags }: OptionRow, word: string): boolean => {
+  const flag = word.replace(/[A-Z]/g, c => `-${c.toLowerCase()}`)
+  return flags.includes(flag) || flags.includes(flag.slice(1))
+}
+
+const isNumber = (text: string): boolean => /^-?(?:\d+(?:\.\d+)?|\.\d+)$/.test(text)
+
+const hint = (path: string, next?: string, flag?: string): string =>
+  next === undefined
+    ? `See team ${path === '' ? '' : `${path} `}--help.`
+    : `${next} begins with a dash; as a value it stands behind =: ${flag}=${next}`

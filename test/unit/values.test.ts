@@ -1,0 +1,48 @@
+import { expect, test } from 'vitest'
+import type { Cli } from '../../src/cli/cli.ts'
+import { commandTable } from '../../src/cli/completion/table.ts'
+import { allFamilies } from '../../src/cli/main.ts'
+import { badValue } from '../../src/cli/values.ts'
+
+const rows = commandTable(await allFamilies(), {} as Cli)
+const valued = rows.flatMap(({ path, options }) =>
+  options
+    .filter(option => option.takesValue)
+    .flatMap(option => option.flags.map(flag => ({ path, flag, words: [...path.split(' '), flag], option }))),
+)
+
+test.each(valued)('an empty value, or none, of team $path $flag is wrong use', ({ words, flag, option }) => {
+  const needs = { message: `${flag} needs a value`, hint: expect.any(String) }
+  expect(badValue(words, rows)).toEqual(needs)
+  expect(badValue([...words, '--json'], rows)).toEqual(needs)
+  for (const given of [
+    [...words, ''],
+    [...words.slice(0, -1), `${flag}=`],
+  ])
+    expect(badValue(given, rows)).toEqual(option.mayBeEmpty ? null : needs)
+  expect(badValue([...words, '7'], rows)).toBeNull()
+  expect(badValue([...words.slice(0, -1), `${flag}=7`], rows)).toBeNull()
+})
+
+test.each(valued.filter(({ option }) => option.isNumber))(
+  'what is no number is wrong use of team $path $flag, and a negative one is left to the command',
+  ({ words }) => {
+    for (const value of ['NaN', 'Infinity', '1e3', '0x10', ' 5', 'soon', '-'])
+      expect(badValue([...words, value], rows)?.message).toContain('takes a number, not')
+    for (const value of ['0', '-5', '1.5']) expect(badValue([...words, value], rows)).toBeNull()
+  },
+)
+
+test('there are such options, and a value that begins with a dash has its form', () => {
+  expect(valued.filter(({ option }) => option.isNumber).map(({ path }) => path)).toEqual(
+    expect.arrayContaining(['down', 'inbox', 'logs', 'prefix', 'replay', 'task add']),
+  )
+  expect(badValue(['reject', '1', '--reason', '-x broke'], rows)?.hint).toContain('--reason=-x broke')
+  expect(badValue(['reject', '1', '--reason=-x broke'], rows)).toBeNull()
+  expect(badValue(['--root', 'task', 'task', 'add', 'x', '--priority', ''], rows)?.message).toBe(
+    '--priority needs a value',
+  )
+  expect(badValue(['--root'], rows)?.message).toBe('--root needs a value')
+  expect(badValue(['send', 'a', 'b', '--replyTo', ''], rows)?.message).toBe('--replyTo needs a value')
+  expect(badValue(['task', 'add', 'x', '-d', '-'], rows)).toBeNull()
+})
