@@ -6,8 +6,8 @@ import {
   type Redirection,
   type SyntaxNode,
   type Word,
-  type WordPart,
 } from 'unbash'
+import { isEvaluated, isOpen, numbersOf, setByShell } from './evaluated.ts'
 
 /** One word of a simple command. `text` is what it says once quotes are removed; `open` when only a running shell knows that. */
 export interface CommandWord {
@@ -30,13 +30,24 @@ export interface SimpleCommand {
 }
 
 export type Reading =
-  | { readonly ok: true; readonly commands: readonly SimpleCommand[] }
+  | {
+      readonly ok: true
+      readonly commands: readonly SimpleCommand[]
+      /** The first part that the shell evaluates a second time, so that what it runs is not read here. */
+      readonly evaluated: string | null
+    }
   | { readonly ok: false; readonly why: string }
 
-/** Every simple command in `source`, which is read as bash. Pure; never runs anything. */
-export const simpleCommands = (source: string): Reading => {
+/**
+ * Every simple command in `source`, which is read as bash; `nested` in a line that was read before. Pure; never runs
+ * anything.
+ */
+export const simpleCommands = (source: string, nested = false): Reading => {
   const commands: SimpleCommand[] = []
   let why: string | undefined
+  let evaluated: string | null = null
+  const script = parse(source)
+  const isNumber = numbersOf(script, nested)
   const visit = (node: SyntaxNode, text: string, fed: boolean): void => {
     if (node.type === 'Script') {
       if (node.errors?.length) why ??= node.errors[0]?.message ?? 'unreadable'
@@ -44,6 +55,10 @@ export const simpleCommands = (source: string): Reading => {
       forEachChild(node, child => visit(child, own, fed))
       return
     }
+    if (isEvaluated(node, isNumber)) evaluated ??= text.slice(node.pos, node.end)
+    const name = setByShell(node)
+    // As an assignment: in capitals it may change what later commands run, else no command sees it.
+    if (name !== null && /[A-Z]/.test(name)) commands.push(setting(name, text.slice(node.pos, node.end)))
     if (node.type === 'Pipeline') {
       for (const prefix of node.prefixes) visit(prefix, text, fed)
       for (const [i, command] of node.commands.entries()) visit(command, text, fed || i > 0)
@@ -61,9 +76,17 @@ export const simpleCommands = (source: string): Reading => {
       })
     forEachChild(node, child => visit(child, text, fed))
   }
-  visit(parse(source), source, false)
-  return why === undefined ? { ok: true, commands } : { ok: false, why }
+  visit(script, source, false)
+  return why === undefined ? { ok: true, commands, evaluated } : { ok: false, why }
 }
+
+const setting = (name: string, source: string): SimpleCommand => ({
+  words: [{ text: `${name}=`, open: true }],
+  name: 1,
+  writes: [],
+  source,
+  fed: false,
+})
 
 const simple = (node: Command, source: string, fed: boolean): SimpleCommand => {
   const before = node.prefix.filter(part => part.type === 'Assignment').map(assigned)
@@ -82,21 +105,6 @@ const word = (node: Word): CommandWord => ({
   text: node.value,
   open: /^~/.test(node.text) || (node.parts ?? []).some(isOpen),
 })
-
-/** Parts whose outcome depends on variables, files or other commands. */
-const isOpen = (part: WordPart): boolean => {
-  switch (part.type) {
-    case 'Literal':
-    case 'SingleQuoted':
-    case 'AnsiCQuoted':
-      return false
-    case 'DoubleQuoted':
-    case 'LocaleString':
-      return part.parts.some(isOpen)
-    default:
-      return true
-  }
-}
 
 const assigned = (node: Assignment): CommandWord => {
   const value = node.value.type === 'Word' ? word(node.value) : { text: '()', open: true }

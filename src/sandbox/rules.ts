@@ -139,10 +139,10 @@ interface Unfolded {
 /** The simple commands of a line, those inside a readable `sh -c` or `eval` too, and why not all of them are known. */
 const unfold = (source: string, depth: number): Unfolded => {
   if (depth > 4) return { commands: [], opaque: 'it nests shells too deeply' }
-  const reading = simpleCommands(source)
+  const reading = simpleCommands(source, depth > 0)
   if (!reading.ok) return { commands: [], opaque: `it cannot be read as a shell command: ${reading.why}` }
   const commands: { part: SimpleCommand; judgedInside: boolean }[] = []
-  let opaque: string | null = null
+  let opaque = reading.evaluated && `only a running shell knows what ${reading.evaluated} evaluates`
   for (const part of reading.commands) {
     const name = part.words[part.name]
     if (name?.open) opaque ??= `only a running shell knows what ${part.source} runs`

@@ -1,4 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: these are shell texts
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { simpleCommands } from '../../src/sandbox/commands.ts'
@@ -228,4 +232,80 @@ test('whatever rule is proposed lets its command through, and no command with a 
     }),
     { numRuns: 500 },
   )
+})
+
+test('what the shell evaluates a second time is not taken for words that change nothing', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'team-rules-'))
+  const evil = "'a[$(touch made)]'"
+  const commands = [
+    `for x in ${evil}; do echo $((x)); done`,
+    `for x in ${evil}; do echo "$((x + 1))"; done`,
+    `for x in ${evil}; do cat <<E\n$((x))\nE\ndone`,
+    `for x in ${evil}; do ((x)); done`,
+    `for x in ${evil}; do for ((; x; )); do break; done; done`,
+    `for x in ${evil}; do echo $[x]; done`,
+    `for x in ${evil}; do echo "\${!x}"; done`,
+    `for x in ${evil}; do echo "\${b[x]}"; done`,
+    `for x in ${evil}; do [[ $x -eq 0 ]]; done`,
+    `for x in b; do for b in ${evil}; do echo $((x)); done; done`,
+    `for x in ${evil}; do eval 'echo $((x))'; done`,
+    `for x in ${evil}; do trap 'echo $((x))' EXIT; done`,
+    `for x in '-v a[$(touch\${IFS}made)] -o y'; do [ $x = y ]; done`,
+    `for x in -v; do test "$x" ${evil}; done`,
+    `for x in -v; do test $x ${evil}; done`,
+    `echo \${x:=${evil}} $((x))`,
+    `: \${x:='$(touch made)'}; echo "\${x@P}"`,
+    `test -v ${evil}`,
+    `test ! -v ${evil}`,
+    `[ x = y -o -v ${evil} ]`,
+    `[[ -v ${evil} ]]`,
+    `[[ 0 -lt ${evil} ]]`,
+    `f() { echo $(($1)); }; f ${evil}`,
+    `echo $(( $(echo ${evil}) ))`,
+    `echo x >${evil.replace('made', 'other')}; for x in *; do [ "$x" -eq 0 ]; echo $((x)); done; cat a*`,
+    `printf -v ${evil} x`,
+    `declare -i x=${evil}`,
+    `let ${evil}`,
+    `compgen -W '$(touch made)'`,
+  ]
+  try {
+    for (const command of commands) {
+      expect(verdict(command, ['cat *', 'cat']), command).not.toBe('allow')
+      // Beside rules that must see what is run, in a sandbox too.
+      expect(obstacle(command, rules([], ['touch']), true), command).not.toBeNull()
+      const at = mkdtempSync(join(folder, 'x-'))
+      spawnSync('bash', ['-c', command], { cwd: at, stdio: 'ignore' })
+      expect(readdirSync(at).length, `${command} runs something`).toBeGreaterThan(0)
+    }
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+  // What the shell sets by itself can change what commands run as much as an assignment.
+  for (const command of [
+    'for PATH in /tmp/evil; do npm test; done',
+    'select PATH in /tmp/evil; do npm test; done',
+    ': ${PATH:=/tmp/evil}; npm test',
+    'for ((PATH = 1; ; )); do npm test; done',
+    'npm test {PATH}> x',
+    'coproc PATH { npm test; }',
+  ])
+    expect(verdict(command, ['npm *']), command).not.toBe('allow')
+})
+
+test('numbers, and variables that hold nothing else, are no such thing', () => {
+  for (const command of [
+    'for i in 1 2 3; do echo $((i * 2)); done',
+    'for i in {1..10}; do [ $i -lt 2 ] && npm test; done',
+    'for ((i = 0; i < 3; i++)); do npm test; done',
+    'for f in *.md; do echo "$f"; npm test; done',
+    'npm test; [ $? -eq 0 ] && echo ok',
+    '[[ $? -ne 0 ]] || echo ok',
+    '[ -f "$x" ] && [ ! -d y ] && test -n "$x" -a -f "$y"',
+    '[ -z "$(npm test)" ] && [[ $x == y* && -v x ]]',
+    'for x in a b; do [ "$x" -gt "$y" ]; done',
+    'echo ${a[0]} "${a[@]}" ${x:0:3} ${#a[@]} ${x%.md} ${x/a/b} ${x:-y} ${!p*}',
+    'echo $((1 + 0x1f)) $[2]',
+    '(( i++ )); echo $i',
+  ])
+    expect(verdict(command, ['npm *']), command).toBe('allow')
 })
