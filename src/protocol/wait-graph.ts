@@ -1,8 +1,11 @@
-/** One waits for another: `by` is the request that makes it wait. */
+/** One waits for another: teammates by their names, tasks as `task 3`. */
 export interface Wait {
   readonly from: string
   readonly to: string
-  readonly by: string
+  /** The request that makes it wait; null where it is the task itself. */
+  readonly by: string | null
+  /** Nothing that `to` may still do of its own ends it before what `to` itself waits for has come about. */
+  readonly isFirm: boolean
 }
 
 /**
@@ -26,4 +29,4 @@ export const circle = (start: string, waitsOf: (who: string) => readonly Wait[])
 
 /** A circle in words: who waits for whom, and for what. */
 export const circleText = (waits: readonly Wait[]): string =>
-  waits.map(({ from, to, by }) => `${from} waits for ${to} (${by})`).join(', ')
+  waits.map(({ from, to, by }) => `${from} waits for ${to}${by === null ? '' : ` (${by})`}`).join(', ')

@@ -189,12 +189,23 @@ export class Mail {
 
   /** The stored message `id` of an inbox, while it is kept, and until the inbox is rotated once more. */
   find(name: string, id: string): Stored | undefined {
+    return this.#knownOf(name).get(id)
+  }
+
+  #knownOf(name: string): KnownMail {
     let known = this.#known.get(name)
     if (!known) {
       known = new KnownMail(this.#store.inbox(name))
       this.#known.set(name, known)
     }
-    return known.get(id)
+    return known
+  }
+
+  /** Has the owner of the inbox taken this message in? Also where it is so old that it is not kept any more. */
+  wasRead(name: string, id: string): boolean {
+    const log = this.#store.inbox(name)
+    const index = this.#knownOf(name).index(id)
+    return index === undefined || index <= log.cursor(name) || log.turn(index) !== undefined
   }
 
   /** Items after an index, with their receipts. Consumes nothing. */
@@ -270,6 +281,10 @@ class KnownMail {
 
   get(id: string): Stored | undefined {
     return this.#byId.get(id)?.value
+  }
+
+  index(id: string): number | undefined {
+    return this.#byId.get(id)?.index
   }
 
   #add(entry: LogEntry<Stored>): void {

@@ -113,7 +113,10 @@ export class Run implements Daemon {
       holdsBack: name => this.#live.holdsBack(name),
       table: () => this.#table,
       bringBase: () => this.#base.bring(),
-      onChange: () => this.#changed(),
+      onChange: () => {
+        this.#waits.look()
+        this.#changed()
+      },
       isGoing: () => this.#going !== null,
       onFailure: error => this.fatal(error),
     })
@@ -132,7 +135,12 @@ export class Run implements Daemon {
       afterStop: name => this.#crew.afterStop(name, 'it was shut down'),
       onFailure: error => this.fatal(error),
     })
-    this.#waits = new Waits({ core, notices: this.#notices, onFailure: error => this.fatal(error) })
+    this.#waits = new Waits({
+      core,
+      notices: this.#notices,
+      hasEnded: name => threads.hasEndedTurn(name),
+      onFailure: error => this.fatal(error),
+    })
     this.#effects = {
       shutdown_request: request => this.#shutdown.advance(request),
       merge_request: request => this.#advance(request.data.task),
@@ -378,7 +386,7 @@ export class Run implements Daemon {
       asOf: null,
       probe: this.#o.probe,
       live: name => this.#crew.threads.status(name),
-      problems: [...this.#notices.problems(), ...this.#folders.problems()],
+      problems: [...this.#notices.problems(), ...this.#folders.problems(), ...this.#waits.problems()],
       archived: this.#folders.archivedCount(),
     })
   }

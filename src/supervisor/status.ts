@@ -6,7 +6,6 @@ import { humanInbox } from './mail.ts'
 import { unfit } from './schedule.ts'
 import { shown } from './shown.ts'
 import type { ThreadStatus } from './threads.ts'
-import { orphans } from './waits.ts'
 
 /** A screen's worth of everything. `live` is null when no daemon runs: then teammates are shown as stopped. */
 export const makeStatus = async (
@@ -94,7 +93,7 @@ const derivedProblems = (
   probe: Probe | null,
   live: ((name: string) => ThreadStatus | undefined) | null,
 ): string[] => {
-  const problems: string[] = live ? orphans(core) : []
+  const problems: string[] = []
   for (const task of list) {
     if (task.status === 'failed')
       problems.push(

@@ -179,6 +179,12 @@ export class Threads {
     return this.#mates.get(name)?.status
   }
 
+  /** Has it ended its turn: with nothing to do, or to wait for a decision? */
+  hasEndedTurn(name: string): boolean {
+    const status = this.status(name)
+    return status?.state === 'idle' || (status?.state === 'waiting' && status.waiting?.request !== undefined)
+  }
+
   /** In the order in which they were started. */
   names(): string[] {
     return [...this.#mates.keys()]

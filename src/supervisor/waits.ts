@@ -1,40 +1,54 @@
+import { isWaiting, type Request } from '../protocol/request.ts'
 import { circle, circleText, type Wait } from '../protocol/wait-graph.ts'
 import { type Core, isLive, leadInbox } from './core.ts'
-import type { LeaseRequest } from './leases.ts'
+import { humanInbox } from './mail.ts'
 import type { Notices } from './notices.ts'
+import { type EndedTurn, WaitGraph } from './wait-graph.ts'
 
 /**
- * Looks whether teammates wait for one another in a circle, and breaks it. Tasks cannot (such edges are refused), who is asked
- * to decide is woken for it, and the human is never part of one: what can close a circle is leases, those of tasks begun in
- * dir mode too.
+ * Looks after the wait graph, so that nobody waits for ever:
  *
- * The rule: of the requests in the circle the one opened last is rejected, with the circle spelled out as the reason. Its asker
- * goes on with that, and whoever leads is told once.
+ * - A circle in which every wait is firm is broken: of the requests in it the one opened last is ended (a lease rejected, what
+ *   a teammate should decide withdrawn), with the circle spelled out as the reason. Its asker goes on with that, and whoever
+ *   leads is told once. A circle that one of its members may still end by deciding is named on the status screen.
+ * - Whoever ends a turn without deciding what it was asked is asked once more. After that it stands on the status screen, and
+ *   the human is told: a decision is never made by silence.
+ * - A request to somebody who does not run is named too.
  */
 export class Waits {
   readonly #core: Core
   readonly #notices: Notices
+  readonly #hasEnded: EndedTurn
   readonly #failed: (error: unknown) => void
+  readonly #waiting = new Map<string, Request>()
   #isDue = false
   #isOver = false
 
-  constructor(o: { core: Core; notices: Notices; onFailure: (error: unknown) => void }) {
+  constructor(o: { core: Core; notices: Notices; hasEnded: EndedTurn; onFailure: (error: unknown) => void }) {
     this.#core = o.core
     this.#notices = o.notices
+    this.#hasEnded = o.hasEnded
     this.#failed = o.onFailure
-    o.core.store.requests.watch((_id, { value }) => {
-      if (value.type === 'resource_request') this.look()
+    const { store, leases } = o.core
+    const follow = (request: Request) => {
+      if (isWaiting(request)) this.#waiting.set(request.id, request)
+      else this.#waiting.delete(request.id)
+      this.look()
+    }
+    for (const [, { value }] of store.requests.list()) follow(value)
+    store.requests.watch((_id, { value }) => follow(value))
+    store.tasks.watch(() => {
+      if (leases.queued().length > 0) this.look()
     })
-    o.core.store.tasks.watch(() => this.look())
   }
 
   close(): void {
     this.#isOver = true
   }
 
-  /** Looks once what is being changed now, and granted for it, has settled. */
+  /** Looks once what is being changed now has settled. To be called when a teammate's turn ended, too. */
   look(): void {
-    if (this.#isDue || this.#core.leases.queued().length === 0) return
+    if (this.#isDue || this.#waiting.size === 0) return
     this.#isDue = true
     setImmediate(() => {
       this.#isDue = false
@@ -46,52 +60,112 @@ export class Waits {
     })
   }
 
+  /** Circles that nobody has ended yet, and requests that nobody but the human will ever decide. */
+  problems(): string[] {
+    const graph = this.#graph()
+    const problems: string[] = []
+    const named = new Set<string>()
+    for (const start of graph.starts()) {
+      const found = circle(start, who => graph.waitsOf(who))
+      if (!found || found.some(({ from }) => named.has(from))) continue
+      for (const { from } of found) named.add(from)
+      problems.push(`a circle: ${circleText(found)}; any decision in it ends it (${remedy(found)})`)
+    }
+    for (const request of this.#waiting.values()) {
+      const why = this.#orphaned(graph, request)
+      if (why !== null)
+        problems.push(
+          `${request.id} (${request.title}) waits for ${request.to}, ${why}: decide it yourself (team approve ${request.id})`,
+        )
+    }
+    return problems
+  }
+
+  #graph(): WaitGraph {
+    return new WaitGraph(this.#core, this.#waiting.values(), this.#hasEnded)
+  }
+
   #look(): void {
-    const { leases, requests } = this.#core
-    const queue = leases.queued()
-    const holders = new Set([...leases.held().map(({ from }) => from), ...leases.writers().map(({ owner }) => owner)])
-    // Somebody in a circle holds something: who merely waits in a queue is waited for by nobody but those behind.
-    for (const { from } of queue)
-      if (holders.has(from)) {
-        const found = circle(from, who => waitsOf(this.#core, queue, who))
-        if (!found) continue
-        const last = found.reduce((late, wait) => (order(wait.by) > order(late.by) ? wait : late))
-        const text = circleText(found)
-        const rejected = requests.decide(
-          last.by,
-          'supervisor',
-          'reject',
-          `it closes a circle: ${text}. Give back what you hold, or go on without it`,
-        )
-        if (!rejected.ok) throw new Error(`${last.by} could not be rejected: ${rejected.fault.message}`)
-        this.#notices.tell(
-          leadInbox(this.#core),
-          `msg_circle_${last.by}`,
-          `Teammates waited for one another: ${text}. ${last.by} of ${last.from} was rejected to end that.`,
-        )
-        this.look()
-        return
-      }
+    const graph = this.#graph()
+    for (const start of graph.starts()) {
+      const found = circle(start, who => graph.waitsOf(who).filter(({ isFirm }) => isFirm))
+      if (!found) continue
+      this.#break(found)
+      this.look()
+      return
+    }
+    for (const request of this.#waiting.values()) this.#remind(graph, request)
+  }
+
+  #break(found: readonly Wait[]): void {
+    const { requests, mail } = this.#core
+    const text = circleText(found)
+    const [last] = found
+      .flatMap(({ by }) => (by === null ? [] : (requests.get(by)?.value ?? [])))
+      .sort((a, b) => number(b) - number(a))
+    if (!last) throw new Error(`a circle without a request: ${text}`)
+    const reason = `it closes a circle: ${text}. Give back what you hold, or go on without it`
+    const isLease = last.type === 'resource_request'
+    const ended = isLease
+      ? requests.decide(last.id, 'supervisor', 'reject', reason)
+      : requests.end(last.id, 'withdrawn', 'supervisor', reason)
+    if (!ended.ok) throw new Error(`${last.id} could not be ended: ${ended.fault.message}`)
+    if (!isLease)
+      mail.send({
+        from: 'supervisor',
+        to: last.from,
+        id: `msg_${last.id}_circle`,
+        type: 'decision',
+        requestId: last.id,
+        content: `${last.id} (${last.title}) was withdrawn: ${reason}.`,
+      })
+    this.#notices.tell(
+      leadInbox(this.#core),
+      `msg_circle_${last.id}`,
+      `Teammates waited for one another: ${text}. ${last.id} of ${last.from} was ${isLease ? 'rejected' : 'withdrawn'} to end that.`,
+    )
+  }
+
+  #remind(graph: WaitGraph, request: Request): void {
+    const { mail, roster } = this.#core
+    const { id, to, title, from, type } = request
+    if (request.status !== 'pending' || !roster.has(to) || !graph.wasLeft(request)) return
+    const again = reminder(request)
+    if (!mail.find(to, again))
+      mail.send({
+        from: 'supervisor',
+        to,
+        id: again,
+        type: 'request',
+        requestId: id,
+        content: `${id} (${title}), a ${type} of ${from}, still waits for your decision: use the request tool (approve, reject, or ask), or it stays undecided until a person decides.`,
+      })
+    else if (graph.wasLeft(request, again))
+      this.#notices.tell(
+        humanInbox,
+        `${again}_human`,
+        `${id} (${title}) of ${from} waits for ${to}, who was asked twice and has not decided: team approve ${id}, or team reject ${id}.`,
+      )
+  }
+
+  /** Why its decider will not decide it; null where it may. */
+  #orphaned(graph: WaitGraph, request: Request): string | null {
+    const { roster, mail } = this.#core
+    const { to, status } = request
+    if (to === 'human' || to === 'supervisor') return null
+    if (!roster.has(to) || !isLive(this.#core, to)) return 'who does not run'
+    const again = reminder(request)
+    return status === 'pending' && mail.find(to, again) && graph.wasLeft(request, again)
+      ? 'who was asked twice and has not decided'
+      : null
   }
 }
 
-const order = (id: string): number => Number(id.replace(/\D/g, ''))
+const reminder = ({ id, history }: Request): string => `msg_${id}_again_${history.length}`
 
-/** Whom this teammate waits for, by the leases that it asked for. */
-const waitsOf = (core: Core, queue: readonly LeaseRequest[], who: string): Wait[] =>
-  queue
-    .filter(({ from, status }) => from === who && status === 'pending')
-    .flatMap(request =>
-      core.leases
-        .behind(request)
-        // A task that is claimed done waits for its proof, not for its owner.
-        .filter(({ id, who: other }) => !id.startsWith('task ') || core.tasks.inHand(other)?.value.id === id.slice(5))
-        .map(({ who: other }) => ({ from: who, to: other, by: request.id })),
-    )
+const number = ({ id }: Request): number => Number(id.replace(/\D/g, ''))
 
-/** Requests that nobody but the human will ever decide, since who should does not run. */
-export const orphans = (core: Core): string[] =>
-  core.requests.waiting().flatMap(({ id, title, to }) => {
-    if (to === 'human' || to === 'supervisor' || (core.roster.has(to) && isLive(core, to))) return []
-    return [`${id} (${title}) waits for ${to}, who does not run: decide it yourself (team approve ${id})`]
-  })
+const remedy = (found: readonly Wait[]): string => {
+  const id = found.findLast(({ by }) => by !== null)?.by
+  return `team reject ${id}`
+}

@@ -4,13 +4,14 @@ import type { RpcResults } from '../../src/protocol/rpc.ts'
 import { circle, type Wait } from '../../src/protocol/wait-graph.ts'
 import type { DaemonLog } from '../../src/supervisor/log.ts'
 import { Notices } from '../../src/supervisor/notices.ts'
-import { orphans, Waits } from '../../src/supervisor/waits.ts'
+import { WaitGraph } from '../../src/supervisor/wait-graph.ts'
+import { Waits } from '../../src/supervisor/waits.ts'
 import { coreOf } from '../support/core.ts'
 
 const graph =
   (edges: Readonly<Record<string, readonly string[]>>) =>
   (who: string): Wait[] =>
-    (edges[who] ?? []).map(to => ({ from: who, to, by: `${who}${to}` }))
+    (edges[who] ?? []).map(to => ({ from: who, to, by: `${who}${to}`, isFirm: true }))
 
 test('a circle is found through the one asked about only, in its order', () => {
   const waits = graph({ a: ['x', 'b'], b: ['c'], c: ['a'], d: ['b'], x: ['y'], y: ['x'] })
@@ -28,7 +29,17 @@ const setup = (names: readonly string[], more: object = {}) => {
   const { core, store, handlers } = coreOf({ teammates: names.map(name => ({ name })), ...more })
   const failures: unknown[] = []
   const onFailure = (error: unknown) => failures.push(error)
-  const waits = new Waits({ core, notices: new Notices(core, { error: onFailure } as unknown as DaemonLog), onFailure })
+  const notices = new Notices(core, { error: onFailure } as unknown as DaemonLog)
+  const ended = new Set<string>()
+  const waits = new Waits({ core, notices, hasEnded: name => ended.has(name), onFailure })
+  /** A turn of a teammate: it takes in what it has, and ends without having done anything. */
+  const turn = async (name: string) => {
+    const { last } = store.inbox(name)
+    store.inbox(name).ack(name, last, { event: 'message.taken', by: name })
+    ended.add(name)
+    waits.look()
+    await settled()
+  }
   core.leases.start({ runs: () => true, onFailure })
   const lease = async (who: string, ...what: string[]): Promise<string> => {
     const opened = await handlers.call(who, 'request.open', { type: 'resource_request', data: { kind: 'name', what } })
@@ -44,7 +55,17 @@ const setup = (names: readonly string[], more: object = {}) => {
       .inbox('user')
       .read(0)
       .map(({ value }) => value.message.content)
-  return { core, lease, state, told, failures, waits, handlers }
+  const ask = async (who: string, body: string): Promise<string> => {
+    const opened = await handlers.call(who, 'request.open', { type: 'question', body })
+    await settled()
+    return (unwrap(opened) as RpcResults['request.open']).request.id
+  }
+  const inbox = (name: string) =>
+    store
+      .inbox(name)
+      .read(0)
+      .map(({ value }) => value.message)
+  return { core, lease, ask, turn, inbox, state, told, failures, waits, handlers }
 }
 
 describe('teammates that wait for one another', () => {
@@ -95,17 +116,119 @@ describe('teammates that wait for one another', () => {
 })
 
 test('a request to somebody who does not run is named, with who may decide it; one to the human is not', async () => {
-  const { core, handlers } = setup(['ann', 'bob'], { lead: 'bob' })
+  const { core, handlers, waits } = setup(['ann', 'bob'], { lead: 'bob' })
   unwrap(await handlers.call('ann', 'request.open', { type: 'plan_request', body: 'all of it' }))
   unwrap(await handlers.call('ann', 'request.open', { type: 'question', body: 'why?' }))
   expect(core.requests.waiting().map(({ to }) => to)).toEqual(['bob', 'human'])
-  expect(orphans(core)).toEqual([])
+  expect(waits.problems()).toEqual([])
   core.store.teammates.create(
     'bob',
     { name: 'bob', standing: 'stopped', reason: null, at: '' },
     { event: 'teammate.stopped', by: 'human' },
   )
-  expect(orphans(core)).toEqual([
+  expect(waits.problems()).toEqual([
     'req_1 (plan of ann) waits for bob, who does not run: decide it yourself (team approve req_1)',
   ])
+})
+
+describe('who is asked to decide', () => {
+  test('is asked once more when it ended its turn without deciding; then the human is told, and it stands on the screen', async () => {
+    const { handlers, turn, inbox, told, waits, state, core } = setup(['ann', 'bob'], { lead: 'bob' })
+    unwrap(await handlers.call('ann', 'request.open', { type: 'plan_request', body: 'all of it' }))
+    await settled()
+    expect(inbox('bob').map(({ id }) => id)).toEqual(['msg_req_1'])
+    await turn('bob')
+    expect(inbox('bob').map(({ type }) => type)).toEqual(['request', 'request'])
+    expect(inbox('bob').at(-1)?.content).toMatch(/^req_1 \(plan of ann\), a plan_request of ann, still waits/)
+    expect([told(), waits.problems()]).toEqual([[], []])
+    await turn('bob')
+    await turn('bob')
+    expect(inbox('bob')).toHaveLength(2)
+    expect(told()).toEqual([
+      'req_1 (plan of ann) of ann waits for bob, who was asked twice and has not decided: team approve req_1, or team reject req_1.',
+    ])
+    expect(waits.problems()[0]).toContain('waits for bob, who was asked twice and has not decided')
+    // Silence decided nothing.
+    expect(state('req_1')).toBe('waits')
+    unwrap(core.requests.decide('req_1', 'bob', 'approve', 'now'))
+    await settled()
+    expect(waits.problems()).toEqual([])
+  })
+
+  test('asking back is no silence, and its answer is a new reason to decide', async () => {
+    const { handlers, turn, inbox, core } = setup(['ann', 'bob'], { lead: 'bob' })
+    unwrap(await handlers.call('ann', 'request.open', { type: 'plan_request', body: 'all of it' }))
+    unwrap(core.requests.decide('req_1', 'bob', 'ask', 'how long?'))
+    await turn('bob')
+    expect(inbox('bob')).toHaveLength(1)
+    unwrap(core.requests.answer('req_1', 'ann', 'a day'))
+    await settled()
+    expect(inbox('bob')).toHaveLength(2)
+    await turn('bob')
+    expect(inbox('bob').map(({ id }) => id)).toEqual(['msg_req_1', 'msg_req_1_3', 'msg_req_1_again_3'])
+  })
+})
+
+describe('a circle through a decision', () => {
+  test('is named while its decider may still end it, and broken once all ended their turns without', async () => {
+    const { lease, ask, turn, inbox, told, waits, state, failures } = setup(['ann', 'bob'], {
+      lead: 'bob',
+      approvals: { question: 'lead' },
+    })
+    await lease('ann', 'a')
+    const question = await ask('ann', 'which one?')
+    const wanted = await lease('bob', 'a')
+    expect([question, wanted].map(state)).toEqual(['waits', 'waits'])
+    expect(waits.problems()[0]).toBe(
+      `a circle: ann waits for bob (${question}), bob waits for ann (${wanted}); any decision in it ends it (team reject ${wanted})`,
+    )
+    await turn('bob')
+    expect([question, wanted].map(state)).toEqual(['waits', 'rejected'])
+    expect(inbox('user').filter(({ content }) => content.includes('waited for one another'))).toHaveLength(0)
+    expect(inbox('bob').filter(({ content }) => content.includes('waited for one another'))).toHaveLength(1)
+    expect(waits.problems()).toEqual([])
+    expect([told(), failures]).toEqual([[], []])
+  })
+
+  test('of decisions alone: the one asked last is withdrawn, and its asker hears why', async () => {
+    const { handlers, turn, inbox, state, failures, core } = setup(['ann', 'bob'], {
+      approvals: { question: 'bob', plan_request: 'ann' },
+    })
+    unwrap(await handlers.call('ann', 'request.open', { type: 'question', body: 'may I?' }))
+    unwrap(await handlers.call('bob', 'request.open', { type: 'plan_request', body: 'all of it' }))
+    await settled()
+    expect(core.requests.waiting().map(({ from, to }) => `${from} ${to}`)).toEqual(['ann bob', 'bob ann'])
+    await turn('bob')
+    expect([state('req_1'), state('req_2')]).toEqual(['waits', 'waits'])
+    await turn('ann')
+    expect(state('req_1')).toBe('waits')
+    expect(core.requests.get('req_2')?.value.outcome).toBe('withdrawn')
+    const word = inbox('bob').find(({ id }) => id === 'msg_req_2_circle')
+    expect(word).toMatchObject({ type: 'decision', requestId: 'req_2' })
+    expect(word?.content).toContain('ann waits for bob (req_1)')
+    expect(failures).toEqual([])
+  })
+})
+
+test('the graph holds tasks too: what waits for a task waits for who has it in hand, or decides its merge', async () => {
+  const { core, lease, handlers } = setup(['ann', 'bob'])
+  unwrap(
+    await handlers.human('task.add', {
+      tasks: [
+        { title: 'one', assignee: 'ann' },
+        { title: 'two', dependsOn: ['one'] },
+      ],
+    }),
+  )
+  await lease('bob', 'b')
+  await lease('ann', 'b')
+  const graph = new WaitGraph(core, core.requests.waiting(), () => false)
+  const path: string[] = []
+  for (let at = 'task 2'; path.length < 5; ) {
+    const [next] = graph.waitsOf(at)
+    if (!next) break
+    path.push(`${next.from} → ${next.to}`)
+    at = next.to
+  }
+  expect(path).toEqual(['task 2 → task 1', 'task 1 → ann', 'ann → bob'])
 })
