@@ -28,6 +28,8 @@ export const Effect = z.object({
   what: z.array(z.string()).optional(),
   /** It was not given back: its time was over, or its holder or the daemon was gone. */
   lost: z.boolean().optional(),
+  /** Who gave it back or took it. */
+  by: Actor.optional(),
 })
 export type Effect = z.infer<typeof Effect>
 

@@ -6,7 +6,7 @@ import { DeadLetter, Stored } from '../protocol/message.ts'
 import { Request } from '../protocol/request.ts'
 import { Task } from '../protocol/task.ts'
 import { TeammateRecord } from '../protocol/teammate.ts'
-import type { Log, Mark, Records, Store, Write } from './store.ts'
+import type { Log, Mark, Past, Records, Store, Write } from './store.ts'
 import { type Change, EntryLog, type Recorder, Table } from './table.ts'
 
 /** Where decided changes go. The one thing in which backends differ. */
@@ -63,6 +63,12 @@ export class State {
   readonly #announcements: (() => boolean)[] = []
   #journal: Journal | undefined
   #seq = 0
+  /** Of the entries taken in at replay: by record and event, and by log for trims. */
+  readonly #replayed = new Map<string, number>()
+  readonly past: Past = {
+    put: (collection, id, event) => this.#replayed.get(`${event} ${collection}/${id}`),
+    trim: inbox => this.#replayed.get(`trim ${inboxPrefix}${inbox}`),
+  }
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -131,10 +137,14 @@ export class State {
       const table = this.#tables.get(collection)
       if (!table) throw new FaultError({ code: 'invalid', message: `there is no collection "${collection}"` })
       table.apply(id, rev, value)
+      if (collection !== 'marks') this.#replayed.set(`${entry.event} ${collection}/${id}`, entry.seq)
     }
     if (entry.append) this.#log(entry.append[0]).applyAppend(entry.append[1], entry.append[2], entry.at)
     if (entry.ack) this.#log(entry.ack[0]).applyAck(entry.ack[1], entry.ack[2], entry.ack[3])
-    if (entry.trim) this.#log(entry.trim[0]).applyTrim(entry.trim[1])
+    if (entry.trim) {
+      this.#log(entry.trim[0]).applyTrim(entry.trim[1])
+      this.#replayed.set(`trim ${entry.trim[0]}`, entry.seq)
+    }
     this.#seq = entry.seq
   }
 
@@ -198,6 +208,7 @@ export class StateStore implements Store {
   readonly teammates: Records<TeammateRecord>
   readonly marks: Records<Mark>
   readonly deadLetters: Log<DeadLetter>
+  readonly past: Past
   readonly #state: State
   readonly #journal: Journal
 
@@ -210,6 +221,7 @@ export class StateStore implements Store {
     this.teammates = state.teammates
     this.marks = state.marks
     this.deadLetters = state.deadLetters
+    this.past = state.past
   }
 
   get seq(): number {

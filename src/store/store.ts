@@ -1,4 +1,4 @@
-import type { JournalEntry, TakenIn, Why } from '../protocol/event.ts'
+import type { EventType, JournalEntry, TakenIn, Why } from '../protocol/event.ts'
 import type { DeadLetter, Stored } from '../protocol/message.ts'
 import type { Request } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
@@ -31,8 +31,21 @@ export interface Store {
   onEntry(listener: (entry: JournalEntry) => void): () => void
   /** Sequence number of the last entry decided. */
   readonly seq: number
+  /** What is known of the entries that this store was opened with. */
+  readonly past: Past
   /** Flushes, and refuses changes from then on. */
   close(): Promise<void>
+}
+
+/**
+ * The entries that were read when the store was opened, by their sequence numbers; undefined for what was not among them,
+ * which is older than all that were. So it can be told what a crash may have cut off behind an entry.
+ */
+export interface Past {
+  /** The last one of this event that changed this record. */
+  put(collection: 'tasks' | 'requests' | 'teammates', id: string, event: EventType): number | undefined
+  /** The last one that trimmed this inbox. */
+  trim(inbox: string): number | undefined
 }
 
 export type Mark = Readonly<Record<string, unknown>>

@@ -7,6 +7,7 @@ import { isInHand, type Task } from '../protocol/task.ts'
 import type { Store, Write } from '../store/store.ts'
 import { freePort } from './free-port.ts'
 import type { Mail } from './mail.ts'
+import { newsOf } from './news.ts'
 import type { Requests } from './requests.ts'
 import { writes } from './schedule.ts'
 import type { Tasks } from './tasks.ts'
@@ -89,18 +90,11 @@ export class Leases {
     if (!request) return fail('unknown', `${id} is no lease that is held`)
     if (by !== 'human' && by !== 'supervisor' && by !== request.from)
       return fail('refused', `${id} is held by ${request.from}: ${by} cannot give it back`)
-    const ended = this.#o.requests.effect(id, 'done', 'released', why, { ...(isLost ? { lost: true } : {}) })
+    const ended = this.#o.requests.effect(id, 'done', 'released', why, { by, ...(isLost ? { lost: true } : {}) })
     if (!ended.ok) return ended
-    if (isLost || by === 'human')
-      this.#o.mail.send({
-        from: 'supervisor',
-        to: request.from,
-        id: `msg_${id}_freed`,
-        type: 'decision',
-        requestId: id,
-        content: `You do not hold ${id} any more (${said(request)}, fence ${request.effect?.fence}): ${why}. What it was for may be another's by now; open a new resource_request before you go on with it.`,
-      })
-    return ok({ request: this.#o.requests.get(id)?.value ?? request, ...ended.value })
+    const now = this.#o.requests.get(id)?.value ?? request
+    for (const { message } of newsOf(now)) this.#o.mail.send(message)
+    return ok({ request: now, ...ended.value })
   }
 
   /** Its thread died: what it held is lost. What it waits for keeps its place, as it may come back. */
@@ -354,8 +348,6 @@ const nearest = 3
 
 /** What is claimed, or held: a free port once it is known which. */
 export const claim = ({ data, effect }: LeaseRequest): Claim => ({ kind: data.kind, what: effect?.what ?? data.what })
-
-const said = (request: LeaseRequest): string => `${request.data.kind} ${claim(request).what.join(', ')}`
 
 /** Nobody is in its own way. */
 const inTheWay = (held: LeaseRequest, request: LeaseRequest): boolean =>

@@ -2,6 +2,8 @@ import type { Request } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import { type Core, leadInbox } from './core.ts'
 import type { DaemonLog } from './log.ts'
+import { humanInbox } from './mail.ts'
+import { isCutOff } from './news.ts'
 
 /** What stands wrong, and who is told of what, once: the ids of notices derive from what happened, so a crash in between makes no second. */
 export class Notices {
@@ -38,6 +40,29 @@ export class Notices {
       this.#log.error(`a notice to ${to} could not be stored: ${sent.fault.message}`)
   }
 
+  /** Tells whoever leads what a crash cut off from the record that it is the news of. */
+  recover(): void {
+    const { store, requests } = this.#core
+    for (const [id, { value }] of store.tasks.list())
+      if (value.status === 'failed' || value.status === 'cancelled')
+        if (this.#isUntold(['tasks', id, `task.${value.status}`], endedId(value))) this.taskEnded(value)
+    for (const [name, { value, rev }] of store.teammates.list())
+      if (value.standing === 'failed' && this.#isUntold(['teammates', name, 'teammate.state'], gaveUpId(name, rev)))
+        this.gaveUp(name, value.reason ?? 'no reason given')
+    for (const request of requests.all())
+      if (request.type === 'shutdown_request' && request.effect?.outcome === 'forced')
+        if (this.#isUntold(['requests', request.id, 'effect.done'], forcedId(request)))
+          this.stoppedByForce(request.data.teammate, request, undefined)
+  }
+
+  /** Whoever led then may not be who leads now. */
+  #isUntold(change: Parameters<typeof isCutOff>[1], id: string): boolean {
+    const { store, mail, roster } = this.#core
+    return [humanInbox, ...roster.names].every(
+      name => isCutOff(store, change, name) && mail.find(name, id) === undefined,
+    )
+  }
+
   /** A task that ended without success is told to whoever leads, with what it keeps waiting. */
   taskEnded(task: Task): void {
     const { tasks } = this.#core
@@ -47,7 +72,7 @@ export class Notices {
     const blocked = waiting.length > 0 ? ` Blocked by it: ${waiting.join(', ')}.` : ''
     this.tell(
       leadInbox(this.#core),
-      `msg_ended_${task.id}_${task.attempts}_${task.status}`,
+      endedId(task),
       `Task ${task.id} "${task.title}" ${what}: ${(task.error ?? 'no reason given').replace(/\.$/, '')}.${blocked}${task.error?.includes(`team task retry ${task.id}`) ? '' : ` team task retry ${task.id} tries again.`}`,
     )
   }
@@ -58,7 +83,7 @@ export class Notices {
     const work = task === undefined ? '' : ` It had task ${task.id} "${task.title}" in hand, which is pending again.`
     this.tell(
       leadInbox(this.#core),
-      `msg_forced_${request.id}`,
+      forcedId(request),
       `${name} was stopped by force (${request.id}: ${why}).${work} What it had not committed is still where it worked.`,
     )
   }
@@ -67,8 +92,13 @@ export class Notices {
     const { config, store } = this.#core
     this.tell(
       leadInbox(this.#core),
-      `msg_gaveup_${name}_${store.seq}`,
+      gaveUpId(name, store.teammates.get(name)?.rev ?? 0),
       `${name} was given up after ${config.limits.restarts} restarts: ${why}. team restart ${name} starts it again.`,
     )
   }
 }
+
+const endedId = (task: Task): string => `msg_ended_${task.id}_${task.attempts}_${task.status}`
+const forcedId = (request: Request): string => `msg_forced_${request.id}`
+/** `rev`: of the record that says so. */
+const gaveUpId = (name: string, rev: number): string => `msg_gaveup_${name}_${rev}`

@@ -13,10 +13,10 @@ import {
   type RequestOf,
   refusal,
 } from '../protocol/request.ts'
-import { type RequestType, requestTypes } from '../protocol/request-types.ts'
+import type { RequestType } from '../protocol/request-types.ts'
 import type { Rec, Store, Write } from '../store/store.ts'
-import { decisionText, undecidedText } from './decision-text.ts'
-import { humanInbox, type Mail } from './mail.ts'
+import type { Mail } from './mail.ts'
+import { isCutOff, newsOf } from './news.ts'
 
 export interface Opening<T extends RequestType> {
   readonly type: T
@@ -176,28 +176,18 @@ export class Requests {
       info: { request: id, type: o.type, to: o.to },
     })
     if (!put.ok) return fail('conflict', `request ${id} exists`)
-    this.announce(made.data)
+    this.#tell(made.data)
     return ok({ request: made.data, seq: put.seq, durable: this.#store.flushed() })
   }
 
-  /** Sends the message that tells the decider; sending it again (after a crash in between) makes no second one. */
-  announce(request: Request): void {
-    const to = request.to === 'human' ? humanInbox : request.to
-    if (to === 'supervisor') return
-    this.#mail.send({
-      from: 'supervisor',
-      to,
-      id: `msg_${request.id}`,
-      type: 'request',
-      requestId: request.id,
-      content: `${request.title}\n${request.body}`.trimEnd(),
-      data: { type: request.type, from: request.from, bodyHash: request.bodyHash },
-    })
-  }
-
-  /** Announces whatever waits and was not announced before a crash. */
+  /**
+   * Tells what a crash cut off from the record that it is the news of: the last thing that happened to each request. What
+   * stands in an inbox, or stood there before that was trimmed, is told no second time.
+   */
   recover(): void {
-    for (const request of this.waiting()) this.announce(request)
+    for (const request of this.all())
+      for (const { event, message } of newsOf(request))
+        if (isCutOff(this.#store, ['requests', request.id, event], message.to)) this.#mail.send(message)
   }
 
   /** Decides, once. Each way in which that can be refused has its own text. */
@@ -228,7 +218,7 @@ export class Requests {
       ...(effect?.fence === undefined ? {} : { fence: effect.fence }),
     })
     if (!put.ok) return put
-    this.#tell(next, decision === 'ask' ? `${by} asks about ${next.id} (${next.title}): ${reason}` : decisionText(next))
+    this.#tell(next)
     return ok({ request: next, seq: put.value.seq, durable: this.#store.flushed() })
   }
 
@@ -254,16 +244,7 @@ export class Requests {
     }
     const put = this.#put(rec, next, 'request.answered', by, {})
     if (!put.ok) return put
-    const to = next.to === 'human' ? humanInbox : next.to
-    if (to !== 'supervisor')
-      this.#mail.send({
-        from: 'supervisor',
-        to,
-        id: `msg_${next.id}_${next.history.length}`,
-        type: 'request',
-        requestId: next.id,
-        content: `${by} answers about ${next.id} (${next.title}): ${text}`,
-      })
+    this.#tell(next)
     return ok({ request: next, seq: put.value.seq, durable: this.#store.flushed() })
   }
 
@@ -287,13 +268,7 @@ export class Requests {
       )
     const put = this.#put(rec, next, outcome === 'expired' ? 'request.expired' : 'request.withdrawn', by, { reason })
     if (!put.ok) return put
-    // Whoever waits for it must hear that it will not be decided.
-    if (requestTypes[next.type].parks && (outcome === 'expired' || by === 'human'))
-      this.#tell(
-        next,
-        `${next.id} (${next.title}) ${undecidedText(next, by)}: ${reason}`,
-        successor ? 'info' : 'decision',
-      )
+    this.#tell(next)
     return ok({ request: next, seq: put.value.seq, durable: this.#store.flushed() })
   }
 
@@ -365,27 +340,9 @@ export class Requests {
     return ok({ seq: put.seq, durable: put.durable })
   }
 
-  /**
-   * Tells those whom it concerns and who can be told: the requester, the owner a merge was opened for, and a teammate whose
-   * shutdown was decided in its place.
-   */
-  #tell(request: Request, content: string, type: 'decision' | 'info' = 'decision'): void {
-    // A decided merge reaches its owner with the task.
-    if (request.type === 'merge_request' && request.outcome === 'decided') return
-    const names = new Set([request.type === 'merge_request' ? request.data.owner : request.from])
-    if (request.type === 'shutdown_request' && request.outcome === 'decided') names.add(request.data.teammate)
-    for (const to of names) {
-      // The human and the supervisor see it where they decide.
-      if (to === 'human' || to === 'supervisor' || to === request.decidedBy) continue
-      this.#mail.send({
-        from: 'supervisor',
-        to,
-        id: `msg_${request.id}_${request.history.length}`,
-        type,
-        requestId: request.id,
-        content,
-      })
-    }
+  /** Sends the news of what happened last to this request. Its ids derive from the record, so the same again is not sent twice. */
+  #tell(request: Request): void {
+    for (const { message } of newsOf(request)) this.#mail.send(message)
   }
 }
 

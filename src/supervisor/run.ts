@@ -213,6 +213,7 @@ export class Run implements Daemon {
     importRequests(store, paths.requests, iso(clock.wall()))
     tasks.recover()
     requests.recover()
+    this.#notices.recover()
     withdrawStale(this.#core)
     withdrawGone(this.#core)
     takeTaskMessages(this.#core, this.#notices)

@@ -1,0 +1,126 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { clock } from '../../src/lib/clock.ts'
+import { unwrap } from '../../src/lib/result.ts'
+import type { Stored } from '../../src/protocol/message.ts'
+import type { Request } from '../../src/protocol/request.ts'
+import { hold } from '../../src/store/index.ts'
+import type { Store } from '../../src/store/store.ts'
+import type { DaemonLog } from '../../src/supervisor/log.ts'
+import { setStanding } from '../../src/supervisor/members.ts'
+import { newsOf } from '../../src/supervisor/news.ts'
+import { Notices } from '../../src/supervisor/notices.ts'
+import { coreOf } from '../support/core.ts'
+
+let root: string
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'team-news-'))
+})
+afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+const config = { teammates: [{ name: 'alice' }, { name: 'bob' }, { name: 'boss' }], lead: 'boss' }
+const log: DaemonLog = { entry: () => {}, close: () => {}, error: text => expect.unreachable(text) }
+const journalOf = (at: string) => join(at, '.team', 'journal', '00000001.jsonl')
+
+/** A holder of real files, and what it begins with. */
+const begin = async (at: string) => {
+  const holder = unwrap(await hold(at, 'daemon', { version: 'test', clock }))
+  const made = coreOf(config, clock, { store: holder.store })
+  const { core } = made
+  const notices = new Notices(core, log)
+  core.tasks.recover()
+  core.requests.recover()
+  notices.recover()
+  const onFailure = (error: unknown) => {
+    throw error
+  }
+  core.leases.start({ runs: () => true, onFailure })
+  core.store.tasks.watch((_id, { value }, old) => {
+    if ((value.status === 'failed' || value.status === 'cancelled') && old && old.value.status !== value.status)
+      notices.taskEnded(value)
+  })
+  const ask = async (actor: string, method: string, params: Record<string, unknown>) => {
+    const done = unwrap(await made.handlers.call(actor, method, params)) as { request: Request }
+    // A moment passes: each act is a flush of its own.
+    await core.store.flushed()
+    return done.request?.id ?? ''
+  }
+  return { ...made, holder, notices, ask }
+}
+
+/** How often each message was ever stored, trimmed or not. */
+const storedMail = async (store: Store): Promise<Map<string, number>> => {
+  const times = new Map<string, number>()
+  for await (const { append } of store.entries(0)) {
+    if (!append?.[0].startsWith('inbox/')) continue
+    const key = `${append[0]} ${(append[2] as Stored).message.id}`
+    times.set(key, (times.get(key) ?? 0) + 1)
+  }
+  return times
+}
+
+test('a journal that a power cut ended behind any of its lines: what every record tells is in the inbox it is for, exactly once', async () => {
+  const first = await begin(root)
+  const { ask, core, notices } = first
+  const open = (by: string, type: string, more: Record<string, unknown> = {}) =>
+    ask(by, 'request.open', { type, body: type, ...more })
+  await ask('human', 'task.add', { tasks: [{ title: 'one' }, { title: 'two', dependsOn: ['one'] }, { title: 'x' }] })
+  core.tasks.move('1', 'supervisor', { move: 'start', owner: 'alice', branch: null })
+  const question = await open('alice', 'question')
+  await ask('human', 'request.decide', { id: question, decision: 'ask', reason: 'which?' })
+  await ask('alice', 'request.answer', { id: question, text: 'this one' })
+  await ask('human', 'request.answer', { id: question, text: 'yes' })
+  const lease = { data: { kind: 'path', what: ['src/**'] } }
+  const held = await open('alice', 'resource_request', lease)
+  // What was read is trimmed away; what happens to these records later is no reason to tell it again.
+  const inbox = core.store.inbox('alice')
+  const why = { event: 'inbox.rotated', by: 'supervisor' } as const
+  inbox.ack('alice', inbox.last, { ...why, event: 'message.taken' })
+  await inbox.trim(inbox.last, why).durable
+  await ask('human', 'request.withdraw', { id: held, reason: 'mine' })
+  const plan = await open('alice', 'plan_request')
+  await ask('boss', 'request.decide', { id: plan, decision: 'reject', reason: 'no' })
+  await ask('human', 'request.withdraw', { id: await open('bob', 'question'), reason: 'never mind' })
+  await open('boss', 'shutdown_request', { data: { teammate: 'bob', graceMs: 60_000 } })
+  await ask('alice', 'task.fail', { reason: 'too hard' })
+  await ask('human', 'task.cancel', { id: '3', reason: 'not needed' })
+  setStanding(core, 'bob', 'failed', 'it died')
+  notices.gaveUp('bob', 'it died')
+  await core.store.flushed()
+  // As it is before the holder says goodbye.
+  const lines = readFileSync(journalOf(root), 'utf8').trimEnd().split('\n')
+  await first.holder.release()
+
+  let mended = 0
+  for (let end = 2; end <= lines.length; end++) {
+    const at = mkdtempSync(join(root, 'cut-'))
+    const text = `${lines.slice(0, end).join('\n')}\n`
+    mkdirSync(dirname(journalOf(at)), { recursive: true })
+    writeFileSync(journalOf(at), text)
+    // The second start finds what the first one told.
+    for (let start = 0; start < 2; start++) {
+      const again = await begin(at)
+      await again.core.store.flushed()
+      const times = await storedMail(again.core.store)
+      const where = `cut behind line ${end}: ${lines[end - 1]?.slice(0, 200)}`
+      expect(
+        [...times].filter(([, count]) => count > 1),
+        where,
+      ).toEqual([])
+      for (const request of again.core.requests.all())
+        for (const { message } of newsOf(request))
+          expect(times.get(`inbox/${message.to} ${message.id}`), `${message.id}, ${where}`).toBe(1)
+      for (const [id, { value }] of again.core.store.tasks.list())
+        if (value.status === 'failed')
+          expect(times.get(`inbox/boss msg_ended_${id}_1_failed`), `task ${id}, ${where}`).toBe(1)
+      for (const [, { value, rev }] of again.core.store.teammates.list())
+        expect(times.get(`inbox/boss msg_gaveup_${value.name}_${rev}`), where).toBe(1)
+      if (start === 0 && times.size > text.split('"append":["inbox/').length - 1) mended++
+      await again.holder.release()
+    }
+  }
+  // Each of the eleven that were told in a line of their own was cut off once, and the lease given back with its daemon.
+  expect(mended).toBeGreaterThan(10)
+}, 60_000)
