@@ -2,6 +2,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import type { JournalEntry } from '../protocol/event.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
 import { renderEvent } from './render/event.ts'
+import { jsonText } from './render/text.ts'
 import { withTeam } from './with-team.ts'
 
 /** `team logs [name]`. */
@@ -36,7 +37,7 @@ interface Logs extends Globals {
 const act = async (cli: Cli, args: Logs): Promise<Result<number>> => {
   if (!Number.isInteger(args.n) || args.n < 1) return fail('usage', '-n takes a whole number above 0')
   const print = (entry: JournalEntry) => {
-    if (args.json) return cli.out.say(JSON.stringify(entry))
+    if (args.json) return cli.out.say(jsonText(entry))
     const line = renderEvent(entry, { now: cli.clock.wall(), paint: cli.paint, all: args.all })
     if (line !== null) cli.out.say(line)
   }

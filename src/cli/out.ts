@@ -1,5 +1,6 @@
 import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import { isatty } from 'node:tty'
+import { jsonText } from './render/text.ts'
 
 /** Where a command says what it has to say: stdout for what was asked, stderr for everything else. */
 export interface Out {
@@ -27,7 +28,7 @@ export const processOut = (): Out => {
   const lined = (text: string) => (text.endsWith('\n') ? text : `${text}\n`)
   return {
     say: text => void process.stdout.write(lined(text)),
-    json: value => void process.stdout.write(`${JSON.stringify(value, null, 2)}\n`),
+    json: value => void process.stdout.write(`${jsonText(value, 2)}\n`),
     note: text => void process.stderr.write(lined(text)),
     closed: gone.signal,
   }

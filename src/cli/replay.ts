@@ -9,6 +9,7 @@ import { findRoot, layout, loadConfig } from '../store/root.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
 import { ask } from './prompt.ts'
 import { renderEntry } from './render/entry.ts'
+import { jsonText } from './render/text.ts'
 
 /** `team replay <name>`. */
 export const replay = (commands: Commands, cli: Cli): Commands =>
@@ -50,7 +51,7 @@ const act = async (cli: Cli, args: Replay): Promise<Result<number>> => {
       if (cli.out.closed.aborted) return ok(0)
       if (args.turn !== undefined && turn !== args.turn) continue
       if (args.json) {
-        cli.out.say(JSON.stringify(entry))
+        cli.out.say(jsonText(entry))
         said = true
         continue
       }

@@ -4,10 +4,13 @@ import { downLines } from '../../src/cli/render/down.ts'
 import { renderEvent } from '../../src/cli/render/event.ts'
 import { renderGraph } from '../../src/cli/render/graph.ts'
 import { renderMail } from '../../src/cli/render/mail.ts'
-import { renderStatus } from '../../src/cli/render/status.ts'
+import { renderRequest } from '../../src/cli/render/request.ts'
+import { renderRequests, renderStatus } from '../../src/cli/render/status.ts'
 import { renderTask } from '../../src/cli/render/task.ts'
-import { harmless, oneLine, paint, span, table, when, width } from '../../src/cli/render/text.ts'
+import { harmless, jsonText, oneLine, paint, span, table, when, width } from '../../src/cli/render/text.ts'
 import type { JournalEntry } from '../../src/protocol/event.ts'
+import type { Request } from '../../src/protocol/request.ts'
+import { requestTypeNames, type requestTypes } from '../../src/protocol/request-types.ts'
 import type { Status, TaskShown, TeammateStatus } from '../../src/protocol/rpc.ts'
 import { Task } from '../../src/protocol/task.ts'
 
@@ -62,6 +65,49 @@ describe('text for a terminal', () => {
         // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be there
         expect(harmless(text)).not.toMatch(/[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E]/)
         expect(oneLine(text)).not.toMatch(/[\n\t]/)
+      }),
+    ))
+
+  test('no text of a request, from whom or where it is, reaches a terminal as it is, nor breaks its line', () => {
+    const odd = 'A\u001b[31m\u0000\u009b2J\u202e\u0301\u200b\ud800\r\nB\u2028C\u0085D'
+    const data = { plan_request: { task: null, tasks: [{ title: odd, description: odd, verify: odd }] } }
+    const request = (type: keyof typeof requestTypes): Request =>
+      ({
+        ...{
+          id: 'req_1',
+          type,
+          from: 'alice',
+          to: 'human',
+          status: 'approved',
+          outcome: 'decided',
+          title: odd,
+          body: odd,
+        },
+        ...{ bodyHash: 'a'.repeat(64), createdAt: odd, deadline: odd, decidedBy: 'human', decidedAt: odd, reason: odd },
+        ...{ history: [{ at: odd, by: odd, act: odd, text: odd }], successor: null },
+        effect: { step: 'done', at: odd, outcome: 'ok', detail: odd, what: [odd] },
+        data: {
+          ...{ task: '1', command: odd, rule: odd, kind: 'name', what: [odd], owner: 'alice', branch: 'b', head: 'c' },
+          ...{ commits: 1, files: [odd], verify: [odd], teammate: 'alice' },
+          ...(type === 'plan_request' ? data.plan_request : {}),
+        },
+      }) as unknown as Request
+    for (const type of requestTypeNames) {
+      const shown = `${renderRequest(request(type), now, plain)}\n${renderRequests([request(type)], now, plain)}`
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be there
+      expect(shown).not.toMatch(/[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E]/)
+      // The body alone has lines of its own.
+      expect(shown.split('\n').filter(line => /^ *B/.test(line))).toHaveLength(1)
+    }
+  })
+
+  test('JSON for programs holds the same values, and nothing that a terminal acts on', () =>
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), fc.string({ unit: 'binary' })), value => {
+        const text = jsonText({ value, c1: '\u009b2J\u202e\u007f' }, 2)
+        expect(JSON.parse(text)).toEqual({ value, c1: '\u009b2J\u202e\u007f' })
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be there
+        expect(text).not.toMatch(/[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u2028-\u202E\u2066-\u2069]/)
       }),
     ))
 

@@ -26,7 +26,7 @@ export const renderRequest = (request: Request, now: number, c: Paint): string =
   if (request.effect)
     rows.push([
       'effect',
-      [request.effect.step, request.effect.outcome, request.effect.detail].filter(Boolean).join(', '),
+      oneLine([request.effect.step, request.effect.outcome, request.effect.detail].filter(Boolean).join(', '), 400),
     ])
   if (request.type === 'merge_request') {
     const { data } = request
@@ -51,8 +51,8 @@ export const renderRequest = (request: Request, now: number, c: Paint): string =
   ])
   const history = request.history.map(item => [
     `  ${when(item.at, now)}`,
-    item.by,
-    `${item.act}${item.text === undefined ? '' : `: ${oneLine(item.text, 400)}`}`,
+    oneLine(item.by, 64),
+    oneLine(`${item.act}${item.text === undefined ? '' : `: ${item.text}`}`, 400),
   ])
   return [
     c.bold(`${request.id} ${oneLine(request.title, 200)}`),

@@ -29,6 +29,13 @@ export const oneLine = (text: string, max = 100): string => {
   return `${kept}…`
 }
 
+/** JSON that is as harmless: the same value, with what a terminal might act on written as escapes. */
+export const jsonText = (value: unknown, space?: number): string =>
+  JSON.stringify(value, null, space).replace(
+    /[\u007F-\u009F\u2028-\u202E\u2066-\u2069]/g,
+    c => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+
 /** Columns that `text` takes on a terminal: East Asian wide characters and emoji two, combining marks none. */
 export const width = (text: string): number => {
   let columns = 0
@@ -80,7 +87,7 @@ export const plural = (n: number, noun: string): string => `${n} ${noun}${n === 
 /** Local time of day, with the date when it is not today's. */
 export const when = (stamp: string, now: number): string => {
   const at = new Date(stamp)
-  if (Number.isNaN(at.getTime())) return stamp
+  if (Number.isNaN(at.getTime())) return oneLine(stamp, 40)
   const two = (n: number) => String(n).padStart(2, '0')
   const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`
   const today = new Date(now)
