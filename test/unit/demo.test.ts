@@ -138,6 +138,7 @@ describe('the facts of the demo', () => {
     const mail = expectedMail()
     expect(summarize(facts)).toEqual({
       tasks: { dropped: 8, completed: 8, merged: 8 },
+      notDone: [],
       merges: {
         approved: 10,
         returned: [

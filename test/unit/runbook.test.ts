@@ -309,7 +309,7 @@ describe('the runbook model', () => {
         ['bash', 'write a'],
         ['ask_user', undefined],
       ])
-      const answered = decided('req_2 (question of alice) was answered by human: no')
+      const answered = decided('req_2 (question of alice) was answered by human: no (yes) was superseded by req_3: no')
       const third = await carry([...second.messages, answered], opened, names)
       expect(brief(third.calls)).toEqual([
         ['bash', 'write b'],
@@ -320,6 +320,7 @@ describe('the runbook model', () => {
 
     it.each([
       'req_1 (plan of alice) was rejected by human: it was approved by nobody',
+      'req_1 (plan of alice) was rejected by human: (yes) was approved by nobody',
       'req_1 (plan of alice) expired: nobody decided in time',
       'req_1 (plan of alice) was withdrawn by human: no',
     ])('is no approval: %s', async said => {

@@ -10,6 +10,10 @@ const sources: Readonly<Record<string, string>> = {
 }
 export const index = (...parts: readonly string[]): string => parts.map(part => `${sources[part] ?? ''}\n`).join('')
 
+/** Takes the marks of a conflict out of the list of exports, and leaves one without any as it is. */
+export const keepBoth =
+  "node -e \"const fs = require('fs'), file = 'src/index.js'; fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replace(/^[<=>]{7}.*\\n/gm, ''))\""
+
 const testHead = (what: string, from: string): string => `import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ${what} } from '../src/${from}.js'
@@ -148,7 +152,10 @@ test('a cell without a number counts as 0', () => {
 })
 `
 
-export const spreadMended = `import { isNumber, toNumber } from './number.js'
+/** Right on strict numbers and on those before them: it may come to the trunk before the one or after. */
+export const spreadMended = `import { toNumber } from './number.js'
+
+const isNumber = cell => cell.trim() !== '' && Number.isFinite(Number(cell))
 
 /** The least and the most of a column; cells without a number are left out. */
 export const spread = ([head, ...rows], name) => {

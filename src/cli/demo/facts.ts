@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { parseRunbook } from '../../model/runbook/parse.ts'
 import { Message } from '../../protocol/message.ts'
 import { Request } from '../../protocol/request.ts'
-import { Task } from '../../protocol/task.ts'
+import { isEnded, Task } from '../../protocol/task.ts'
 import { layout } from '../../store/root.ts'
 import { keyOf } from './policy.ts'
 import { demoTasks, demoTeam } from './tasks.ts'
@@ -70,6 +70,8 @@ const json = (text: string): unknown => {
 
 export interface Summary {
   readonly tasks: { readonly dropped: number; readonly completed: number; readonly merged: number }
+  /** What did not end well, and why: it failed, was cancelled, or waited for one of those. */
+  readonly notDone: readonly { readonly task: string; readonly why: string }[]
   readonly merges: {
     readonly approved: number
     /** Sent back: for a conflict, a red check, or the human's reason. */
@@ -102,6 +104,10 @@ export const summarize = (facts: Facts): Summary => {
       completed: tasks.filter(task => task.status === 'completed').length,
       merged: tasks.filter(task => task.result?.outcome === 'merged').length,
     },
+    notDone: tasks
+      .filter(task => task.status !== 'completed')
+      .toSorted((a, b) => place(keyOf(a)) - place(keyOf(b)))
+      .map(task => ({ task: nameOf(task.id), why: unfinished(task, facts) })),
     merges: {
       approved: merges.filter(request => request.status === 'approved').length,
       returned: merges
@@ -134,6 +140,15 @@ export const summarize = (facts: Facts): Summary => {
     },
     deadLetters: facts.deadLetters,
   }
+}
+
+const place = (key: string): number => demoTasks.findIndex(task => task.key === key)
+
+/** Why a task is not completed, at the end. */
+const unfinished = (task: Task, { tasks }: Facts): string => {
+  if (isEnded(task)) return `${task.status}${why(task)}`
+  const before = [...tasks].filter(([, { id, status }]) => task.dependsOn.includes(id) && status !== 'completed')
+  return before.length > 0 ? `waited for ${before.map(([key]) => key).join(', ')}` : `was not finished${why(task)}`
 }
 
 /** Was it asked for while the other was held, and given when that had ended? */

@@ -1,5 +1,5 @@
 import { delay } from '../../lib/clock.ts'
-import { fail, ok, type Result } from '../../lib/result.ts'
+import { type Fault, fail, ok, type Result } from '../../lib/result.ts'
 import type { JournalEntry } from '../../protocol/event.ts'
 import { isWaiting, type Request } from '../../protocol/request.ts'
 import { isEnded, type Task } from '../../protocol/task.ts'
@@ -13,7 +13,12 @@ const sweepMs = 300
 const burstMs = 20
 
 /** A person who decides what waits, in place of the demo's policy. */
-export type Person = (requests: readonly Request[]) => Promise<Act[]>
+export interface Person {
+  /** What is to be done now; asked no further once `signal` is aborted. */
+  decide(requests: readonly Request[], signal: AbortSignal): Promise<Result<Act[]>>
+  /** What it said did not hold, and why: it came too late, or was no answer. */
+  refused(act: Act, fault: Fault): void
+}
 
 /**
  * Stands in for the human at the daemon's socket: decides by the demo's policy (or asks `person`) until every task has ended.
@@ -37,7 +42,7 @@ export const decideAll = async (
       if (!news.ok) return news
       news.value.entries.forEach(onEntry)
       seen = news.value.last
-      const done = await step(client, person)
+      const done = await step(client, person, signal)
       if (!done.ok) return done
       if (done.value) return ok(undefined)
       await Promise.race([heard, delay(sweepMs, undefined, true)])
@@ -51,7 +56,7 @@ export const decideAll = async (
 }
 
 /** Decides what is to be decided now; true when every task of the demo is there and has ended. */
-const step = async (client: Client, person: Person | null): Promise<Result<boolean>> => {
+const step = async (client: Client, person: Person | null, signal: AbortSignal): Promise<Result<boolean>> => {
   const listed = await client.call('task.list', { all: true })
   if (!listed.ok) return listed
   const tasks = new Map(listed.value.tasks.map((task): [string, Task] => [keyOf(task), task]))
@@ -66,10 +71,14 @@ const step = async (client: Client, person: Person | null): Promise<Result<boole
   const goesOn = listed.value.tasks.some(({ shown }) => ['ready', 'working', 'claimed'].includes(shown))
   if (person && lost && !goesOn && !requests.some(request => isWaiting(request) && request.to === 'human'))
     return ok(true)
-  for (const act of person ? await person(requests) : nextActs(tasks, requests)) {
+  const acts = person ? await person.decide(requests, signal) : ok(nextActs(tasks, requests))
+  if (!acts.ok) return acts
+  for (const act of acts.value) {
     const done = await carryOut(client, act)
     // Withdrawn or moved on meanwhile: its successor is seen at the next look.
-    if (!done.ok && done.fault.code !== 'refused') return done
+    if (!done.ok && done.fault.code !== 'refused' && !(person && ['invalid', 'conflict'].includes(done.fault.code)))
+      return done
+    if (!done.ok) person?.refused(act, done.fault)
   }
   return ok(false)
 }

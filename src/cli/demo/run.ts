@@ -66,7 +66,7 @@ export const runDemo = async (options: DemoOptions): Promise<number> => {
     tell(`A team of ${demoTeam.length}, ${demoTasks.length} tasks, one small repository; no key, no network: ${dir}`)
     const run: Run = { dir, command: { team, env, clock }, show, signal: AbortSignal.any([stop.signal, limit]), person }
     const done = await perform(run)
-    const problems = done.ok ? done.value.problems : [done.fault.message, ...asFar(dir)]
+    const problems = done.ok ? done.value.problems : [done.fault.message, ...(person ? [] : asFar(dir))]
     const stays = options.keep || problems.length > 0
     const outcome: Outcome = {
       ok: problems.length === 0,
@@ -210,14 +210,15 @@ const spoken = (team: readonly string[]): string => {
 }
 
 const lines = (outcome: Outcome, team: string): string[] => {
-  const { tasks, merges, messages, shutdowns, tests, folder } = outcome
+  const { tasks, notDone, merges, messages, shutdowns, tests, folder } = outcome
   const sentBack =
     [...merges.returned, ...merges.rejected].map(each => `${each.task} (${oneLine(each.why, 60)})`).join(', ') || 'none'
   return [
     '',
     `From the files, after ${outcome.seconds} s:`,
     `  tasks      ${tasks.completed} of ${tasks.dropped} completed, ${tasks.merged} merged and verified`,
-    `  merges     ${merges.approved} approved; sent back and mended: ${sentBack}`,
+    ...notDone.map(each => `  not done   ${each.task}: ${oneLine(each.why, 160)}`),
+    `  merges     ${merges.approved} approved; ${notDone.length === 0 ? 'sent back and mended' : 'sent back'}: ${sentBack}`,
     `  decisions  plans approved ${outcome.plans.approved}, questions answered ${outcome.questions.answered}, permissions granted ${outcome.permissions.granted}, leases held ${outcome.leases.held} (${outcome.leases.waited} waited for)`,
     `  messages   ${messages.all}, of them ${messages.betweenTeammates} between teammates; dead letters ${outcome.deadLetters}`,
     `  shutdown   ${shutdowns.approved} of ${demoTeam.length} teammates agreed, after ${shutdowns.rejected} had said no`,

@@ -27,10 +27,16 @@ export const demoTeam = [
 
 const file = (path: string, text: string): string => `~~~ file=${path}\n${text}~~~\n`
 const sh = (command: string, option = ''): string => `~~~sh${option}\n${command}\n~~~\n`
-/** Runs the tests as they are in the clone; `passing` is how many there are by then. */
+/** Runs the tests as they are in the clone; `passing` is how many there are by then, whatever was merged in which order. */
 const tested = (passing: number): string => `${sh(verifyCommand)}~~~expect\n# pass ${passing}\n# fail 0\n~~~\n`
-/** The same where the trunk was merged in: how many there are depends on what is on it by then. */
+/** The same where how many there are depends on what is on the trunk by then. */
 const green = `${sh(verifyCommand)}~~~expect\n# fail 0\n~~~\n`
+/** What a task does that came back, for whatever reason: what is on the trunk by then goes in, and `mended` on top of it. */
+const sentBack = (why: string, mended: string, ...after: readonly string[]): string =>
+  ['', '## If sent back', '', why, '', sh('git merge hub/trunk', ' may-fail') + mended + green, ...after, ''].join('\n')
+const exportsMet = 'Somebody else added to the list of exports, or may have: both lines are wanted.'
+const spreadMended = `${file('src/spread.js', code.spreadMended)}${file('test/spread.test.js', code.spreadTestMended)}`
+const asItIs = 'Nobody else works on this file: it stays, on what the trunk is now.'
 
 const tasks: readonly (Omit<DemoTask, Chosen> & Partial<Pick<DemoTask, Chosen>>)[] = [
   {
@@ -47,7 +53,7 @@ commit: Read quoted cells
 note: parse() reads quotes now; it does not read line breaks inside them.
 @counter: parse() keeps "tea, green" in one cell now, so columns stay where they are.
 @writer: a cell may hold a comma from now on: do not split rows yourself.
-`,
+${sentBack(asItIs, '', 'commit: Read quoted cells')}`,
   },
   {
     key: 'totals',
@@ -61,10 +67,10 @@ ask: What is the mean of no rows: 0, or not a number?
 ${file('src/totals.js', code.totals)}
 ${file('test/totals.test.js', code.totalsTest)}
 ${file('src/index.js', code.index('csv', 'number', 'totals'))}
-${tested(7)}
+${green}
 commit: Sum up a column
 @writer: total(rows, column) and mean(rows, column) are in src/totals.js.
-`,
+${sentBack(exportsMet, sh(code.keepBoth), 'commit: Keep both exports')}`,
   },
   {
     key: 'table',
@@ -80,19 +86,9 @@ plan: one new file src/table.js with its test, and one line more in src/index.js
 ${file('src/table.js', code.table)}
 ${file('test/table.test.js', code.tableTest)}
 ${file('src/index.js', code.index('csv', 'number', 'table'))}
-${tested(7)}
-commit: Lay rows out as a table
-
-## If sent back
-
-Somebody else added to the list of exports meanwhile. Both lines are wanted.
-
-${sh('git merge hub/trunk', ' may-fail')}
-${file('src/index.js', code.index('csv', 'number', 'table', 'totals'))}
 ${green}
-commit: Keep both exports
-@counter: our exports met in src/index.js; both are in now.
-`,
+commit: Lay rows out as a table
+${sentBack(exportsMet, sh(code.keepBoth), 'commit: Keep both exports', '@counter: our exports met in src/index.js; both are in now.')}`,
   },
   {
     key: 'strict-numbers',
@@ -103,10 +99,10 @@ commit: Keep both exports
 
 ${file('src/number.js', code.number)}
 ${file('test/number.test.js', code.numberTest)}
-${tested(7)}
+${green}
 commit: Refuse cells that are no numbers
 @checker: toNumber() throws on what is no number now; ask isNumber() first.
-`,
+${sentBack('Whoever counts on n/a being 0 leaves such cells out from now on.', spreadMended, 'commit: Leave cells without a number out')}`,
   },
   {
     key: 'spread',
@@ -118,20 +114,9 @@ commit: Refuse cells that are no numbers
 
 ${file('src/spread.js', code.spread)}
 ${file('test/spread.test.js', code.spreadTest)}
-${tested(6)}
-commit: Least and most of a column
-
-## If sent back
-
-Numbers became strict on the trunk: such cells are left out now.
-
-${sh('git merge hub/trunk', ' may-fail')}
-${file('src/spread.js', code.spreadMended)}
-${file('test/spread.test.js', code.spreadTestMended)}
 ${green}
-commit: Leave cells without a number out
-@reader: spread() relied on n/a being 0; it asks isNumber() now.
-`,
+commit: Least and most of a column
+${sentBack('Numbers are strict on the trunk, or will be: such cells are left out.', spreadMended, 'commit: Leave cells without a number out', '@reader: spread() relied on n/a being 0; it leaves such cells out now.')}`,
   },
   {
     key: 'report',
@@ -143,10 +128,10 @@ commit: Leave cells without a number out
 ${file('src/report.js', code.report)}
 ${file('test/report.test.js', code.reportTest)}
 ${file('src/index.js', code.index('csv', 'number', 'report', 'spread', 'table', 'totals'))}
-${tested(13)}
+${green}
 commit: Put the report together
 @writer: report(text, column) returns the whole text to print.
-`,
+${sentBack(asItIs, '', 'commit: Put the report together')}`,
   },
   {
     key: 'command',
@@ -165,7 +150,7 @@ total 21, mean 7, least 4, most 11
 ${tested(15)}
 commit: A command to print the report
 @checker: node bin/tally.js data/sales.csv sold prints the report: please document it.
-`,
+${sentBack(asItIs, '', 'commit: A command to print the report')}`,
   },
   {
     key: 'how-to-use',

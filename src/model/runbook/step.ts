@@ -54,10 +54,10 @@ export const openedBy = (result: string): string | null =>
 const decided = (step: Step, id: string, decisions: ReadonlyMap<string, string>): Progress => {
   const said = decisions.get(id)
   if (said === undefined) return { at: 'waiting', request: id }
-  const successor = /^req_\w+ \([\s\S]*?\) was superseded by (req_\w+):/.exec(said)?.[1]
-  if (successor !== undefined) return decided(step, successor, decisions)
-  const yes = /^req_\w+ \([\s\S]*?\) was (?:approved|answered) by /.test(said)
-  if (!yes) return { at: 'failed', reason: `${name(step)}: ${said}` }
+  // The first such words are the supervisor's: those of a reason or an answer come after them.
+  const [, how = '', by = ''] = /^req_\w+ \([\s\S]*?\) (?:was )?(\w+) by ([\w-]+)/.exec(said) ?? []
+  if (how === 'superseded') return decided(step, by, decisions)
+  if (how !== 'approved' && how !== 'answered') return { at: 'failed', reason: `${name(step)}: ${said}` }
   return step.kind === 'ask' || step.kind === 'plan' || step.kind === 'lease'
     ? done(`${name(step)}: ${tail(said)}`)
     : { at: 'call', call: first(step) }
