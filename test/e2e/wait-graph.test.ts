@@ -1,0 +1,73 @@
+import { expect, test } from 'vitest'
+import type { Reply } from '../../src/model/scripted.ts'
+import { teamOk, until } from '../support/cli.ts'
+import { ask, heard, inboxOf, scriptedTeam, status } from '../support/scripted-team.ts'
+
+const call = (name: string, args: Readonly<Record<string, unknown>>): Reply => ({ calls: [{ name, args }] })
+const open = (type: string, more: Readonly<Record<string, unknown>>): Reply =>
+  call('request', { action: 'open', type, ...more })
+const complete = call('task', { action: 'complete', summary: 'done' })
+const wrong = async (root: string) => (await status(root)).problems.join('\n')
+
+test('a lead that ends its turns without deciding is asked once more, then the human is told and decides', async () => {
+  const team = await scriptedTeam(
+    {
+      alice: (_request, n) =>
+        n === 0 ? open('plan_request', { body: 'I will write a.txt' }) : n === 1 ? complete : 'Done.',
+      lead: () => 'Interesting.',
+    },
+    { mode: 'dir', lead: 'lead' },
+  )
+  await team.up()
+  await ask(team.root, 'task.add', { tasks: [{ title: 'one', assignee: 'alice', needs: [] }] })
+  await until(
+    async () => (await wrong(team.root)).includes('waits for lead, who was asked twice and has not decided'),
+    60_000,
+  )
+  expect(team.requests('lead')).toHaveLength(2)
+  expect(heard(team.requests('lead')[1])).toContain('still waits for your decision')
+  expect(await teamOk(['status', '--root', team.root])).toMatch(
+    /req_1 \(plan of alice.*\) waits for lead, who was asked twice/,
+  )
+  const told = (await inboxOf(team.root, 'user')).items.filter(({ stored }) =>
+    stored.message.content.includes('was asked twice'),
+  )
+  expect(told).toHaveLength(1)
+  await teamOk(['approve', '1', '--root', team.root])
+  await until(async () => (await ask(team.root, 'task.get', { id: '1' })).task.status === 'completed', 60_000)
+  expect(await wrong(team.root)).not.toContain('asked twice')
+})
+
+test('two that wait for each other, one for an answer and one for a lease, are freed once the asked one passed its turn', async () => {
+  const team = await scriptedTeam(
+    {
+      alice: async (request, n) => {
+        if (n === 0) return open('resource_request', { data: { kind: 'name', what: ['db'], seconds: 600 } })
+        if (n === 1) {
+          await until(async () => (await status(team.root)).leases.queued.length === 1, 60_000)
+          return open('question', { body: 'Which schema?' })
+        }
+        return /closes a circle/.test(heard(request)) ? complete : 'Hm.'
+      },
+      // Woken for the question while it waits for its lease, it thinks of nothing.
+      bob: (request, n) => {
+        if (n === 0) return open('resource_request', { data: { kind: 'name', what: ['db'], seconds: 600 } })
+        return /db is yours until/.test(heard(request)) ? complete : 'Hm.'
+      },
+    },
+    { mode: 'dir', approvals: { question: 'bob' } },
+  )
+  await team.up()
+  await ask(team.root, 'task.add', { tasks: [{ title: 'one', assignee: 'alice', needs: [] }] })
+  await until(async () => (await status(team.root)).leases.held.length === 1, 60_000)
+  await ask(team.root, 'task.add', { tasks: [{ title: 'two', assignee: 'bob', needs: [] }] })
+  const { tasks } = await until(async () => {
+    const now = await status(team.root)
+    return now.tasks.every(({ status }) => status === 'completed') && now
+  }, 60_000)
+  expect(tasks).toHaveLength(2)
+  const { request } = await ask(team.root, 'request.get', { id: 'req_3' })
+  expect(request).toMatchObject({ type: 'question', outcome: 'withdrawn', decidedBy: null })
+  expect(request.reason).toContain('bob waits for alice (req_2), alice waits for bob (req_3)')
+  expect(heard(team.requests('alice')[2])).toContain('req_3 (question of alice) was withdrawn: it closes a circle')
+})
