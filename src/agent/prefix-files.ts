@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { errnoOf } from '../lib/files.ts'
+import { errnoOf, unreadable } from '../lib/files.ts'
+import { FaultError } from '../lib/result.ts'
 import type { PrefixParts } from './prefix.ts'
 import { loadSkills, skillIndex } from './skills.ts'
 
@@ -32,6 +33,7 @@ const readOptional = (file: string): string => {
     return readFileSync(file, 'utf8')
   } catch (thrown) {
     if (errnoOf(thrown) === 'ENOENT') return ''
-    throw thrown
+    const fault = unreadable(file, thrown)
+    throw fault === undefined ? thrown : new FaultError(fault)
   }
 }

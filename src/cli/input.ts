@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { errnoOf } from '../lib/files.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { Cli } from './cli.ts'
 
@@ -17,7 +18,15 @@ export const readText = async (
   try {
     bytes = name === 'stdin' ? await stdin() : await readFile(resolve(cli.cwd, name))
   } catch (cause) {
-    return fail('io', `cannot read ${name}: ${cause instanceof Error ? cause.message : cause}`, undefined, cause)
+    const why = errnoOf(cause)
+    if (why === undefined) throw cause
+    const words = { ENOENT: 'there is no such file', EISDIR: 'it is a folder', EACCES: 'you have no right to' }[why]
+    return fail(
+      'io',
+      `cannot read ${name}: ${words ?? (cause as Error).message}`,
+      'Give the path of a text file.',
+      cause,
+    )
   }
   try {
     return ok(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes))

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Entry } from '../agent/entry.ts'
 import { renderItems } from '../agent/items.ts'
-import { errnoOf } from '../lib/files.ts'
+import { errnoOf, misplaced, unreadable } from '../lib/files.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import { findRoot, layout, loadConfig } from '../store/root.ts'
@@ -39,7 +39,9 @@ const act = async (cli: Cli, args: Replay): Promise<Result<number>> => {
     return fail('usage', '--turn takes a whole number above 0')
   const root = findRoot({ root: args.root, cwd: cli.cwd, env: cli.env })
   if (!root.ok) return root
-  const files = sessionFiles(layout(root.value).sessions, args.name)
+  const listed = sessionFiles(layout(root.value).sessions, args.name)
+  if (!listed.ok) return listed
+  const files = listed.value
   if (files.length === 0) return none(root.value, args.name)
   let turn = 0
   let said = false
@@ -72,13 +74,14 @@ const act = async (cli: Cli, args: Replay): Promise<Result<number>> => {
 }
 
 /** A session's files, oldest first: those put aside are numbered. */
-const sessionFiles = (folder: string, name: string): string[] => {
+const sessionFiles = (folder: string, name: string): Result<string[]> => {
   let names: string[]
   try {
     names = readdirSync(folder)
   } catch (thrown) {
-    if (errnoOf(thrown) === 'ENOENT') return []
-    throw thrown
+    if (errnoOf(thrown) === 'ENOENT') return ok([])
+    if (errnoOf(thrown) === 'ENOTDIR') return { ok: false, fault: misplaced(folder, 'a file', 'folder', thrown) }
+    return refused(folder, thrown)
   }
   const number = (file: string): number => {
     const [, middle, ...more] = file.slice(name.length).split('.')
@@ -89,15 +92,22 @@ const sessionFiles = (folder: string, name: string): string[] => {
         ? Number(middle)
         : Number.NaN
   }
-  return names
-    .filter(file => !Number.isNaN(number(file)))
-    .sort((a, b) => number(a) - number(b))
-    .map(file => join(folder, file))
+  return ok(
+    names
+      .filter(file => !Number.isNaN(number(file)))
+      .sort((a, b) => number(a) - number(b))
+      .map(file => join(folder, file)),
+  )
 }
 
 /** A last line that is still being written is left out; any other that cannot be read is a fault that names it. */
 const entries = (file: string): Result<Entry[]> => {
-  const bytes = readFileSync(file)
+  let bytes: Buffer
+  try {
+    bytes = readFileSync(file)
+  } catch (thrown) {
+    return refused(file, thrown)
+  }
   const found: Entry[] = []
   let start = 0
   for (let line = 1, end = bytes.indexOf(10); end >= 0; line++, start = end + 1, end = bytes.indexOf(10, start)) {
@@ -114,6 +124,12 @@ const entries = (file: string): Result<Entry[]> => {
     found.push(entry.data)
   }
   return ok(found)
+}
+
+const refused = (path: string, thrown: unknown): Result<never> => {
+  const fault = unreadable(path, thrown)
+  if (fault === undefined) throw thrown
+  return { ok: false, fault }
 }
 
 const none = (root: string, name: string): Result<number> => {

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, openSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import type { Fault } from './result.ts'
 
 /** A line as it lies in a file: where it starts, and its bytes without the newline. */
 export interface Line {
@@ -61,4 +62,37 @@ export const errnoOf = (thrown: unknown): string | undefined => {
   if (!(thrown instanceof Error)) return undefined
   const { code } = thrown as NodeJS.ErrnoException
   return typeof code === 'string' && /^E[A-Z0-9]+$/.test(code) ? code : undefined
+}
+
+/** What lies at `path` is of the wrong kind. */
+export const misplaced = (path: string, is: string, belongs: 'folder' | 'file', cause?: unknown): Fault => ({
+  code: 'config',
+  message: `${path} is ${is}, where a ${belongs} belongs`,
+  hint: `Move it away: mv ${path} ${path}.old`,
+  cause,
+})
+
+/** The right to do so is missing. */
+export const forbidden = (path: string, what: string, cause: unknown): Fault => ({
+  code: 'config',
+  message: `you may not ${what} ${path} (${errnoOf(cause)})`,
+  hint: `Give yourself the right, as its owner: chmod -R u+rwX ${path}`,
+  cause,
+})
+
+/**
+ * Why a file of the team root could not be read, with its path and what to do: node says neither of a folder in its place.
+ * Undefined for what is no refusal of the disk.
+ */
+export const unreadable = (path: string, thrown: unknown): Fault | undefined => {
+  const code = errnoOf(thrown)
+  if (code === undefined) return undefined
+  if (code === 'EISDIR') return misplaced(path, 'a folder', 'file', thrown)
+  if (code === 'ENOTDIR') return misplaced(dirname(path), 'a file', 'folder', thrown)
+  if (code === 'EACCES' || code === 'EPERM') return forbidden(path, 'read', thrown)
+  return {
+    code: 'io',
+    message: `cannot read ${path}: ${thrown instanceof Error ? thrown.message : thrown}`,
+    cause: thrown,
+  }
 }

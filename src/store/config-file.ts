@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import * as z from 'zod'
+import { errnoOf, unreadable } from '../lib/files.ts'
 import { type Jsonc, parseJsonc } from '../lib/jsonc.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
@@ -48,13 +49,10 @@ export const loadConfig = (root: string): Result<LoadedConfig> => {
   try {
     text = readFileSync(file, 'utf8')
   } catch (cause) {
-    const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT'
-    return fail(
-      'config',
-      missing ? `there is no ${file}` : `cannot read ${file}: ${cause instanceof Error ? cause.message : cause}`,
-      missing ? 'Run `team init` to make one.' : undefined,
-      cause,
-    )
+    if (errnoOf(cause) === 'ENOENT') return fail('config', `there is no ${file}`, 'Run `team init` to make one.', cause)
+    const fault = unreadable(file, cause)
+    if (fault === undefined) throw cause
+    return { ok: false, fault: { ...fault, code: 'config' } }
   }
   const source = parseJsonc(text)
   if (!source.ok) return fail('config', `${file}: ${source.fault.message}`, 'Mend it there; nothing was started.')

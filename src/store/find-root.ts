@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { errnoOf } from '../lib/files.ts'
 import { parseJsonc } from '../lib/jsonc.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
@@ -55,8 +56,9 @@ const looks = (dir: string): 'root' | 'broken' | 'no' => {
   let text: string
   try {
     text = readFileSync(join(dir, 'config.json'), 'utf8')
-  } catch {
-    return 'no' // Not there, or not ours to read: either way no team root for this caller.
+  } catch (error) {
+    // One that lies there and cannot be read is told of, where the folder is surely a team's; else it is somebody else's.
+    return errnoOf(error) !== 'ENOENT' && existsSync(join(dir, '.team')) ? 'broken' : 'no'
   }
   const parsed = parseJsonc(text)
   if (!parsed.ok) return text.includes('"teammates"') || existsSync(join(dir, '.team')) ? 'broken' : 'no'

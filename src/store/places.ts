@@ -1,7 +1,7 @@
 import { accessSync, constants, lstatSync, type Stats, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { errnoOf } from '../lib/files.ts'
-import { fail, ok, type Result } from '../lib/result.ts'
+import { errnoOf, forbidden, misplaced } from '../lib/files.ts'
+import { ok, type Result } from '../lib/result.ts'
 import { layout } from './root.ts'
 
 /**
@@ -61,16 +61,15 @@ const check = (path: string, wanted: 'folder' | 'file'): Result<null> => {
   }
 }
 
-const wrong = (path: string, what: string, wanted: 'folder' | 'file'): Result<null> =>
-  fail('config', `${path} is ${what}, where a ${wanted} belongs`, `Move it away: mv ${path} ${path}.old`)
+const wrong = (path: string, what: string, wanted: 'folder' | 'file'): Result<null> => ({
+  ok: false,
+  fault: misplaced(path, what, wanted),
+})
 
-const noRight = (path: string, what: string, cause: unknown): Result<null> =>
-  fail(
-    'config',
-    `you may not ${what} ${path} (${errnoOf(cause)})`,
-    `Give yourself the right, as its owner: chmod -R u+rwX ${path}`,
-    cause,
-  )
+const noRight = (path: string, what: string, cause: unknown): Result<null> => ({
+  ok: false,
+  fault: forbidden(path, what, cause),
+})
 
 const kindOf = (stat: Stats): string =>
   stat.isDirectory() ? 'a folder' : stat.isFile() ? 'a file' : stat.isFIFO() ? 'a pipe' : 'neither a file nor a folder'

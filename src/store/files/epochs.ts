@@ -1,7 +1,7 @@
 import { closeSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import * as z from 'zod'
-import { errnoOf } from '../../lib/files.ts'
+import { errnoOf, unreadable } from '../../lib/files.ts'
 import { type Fault, fail, ok, type Result } from '../../lib/result.ts'
 
 /**
@@ -83,6 +83,16 @@ export const newerFormat = (value: unknown, file: string): { ok: false; fault: F
 /** The longest header line that is looked for. */
 const headerBytes = 16_384
 
+/** A folder in the place of a journal file means that the file is gone: moved away it would be missing. */
+export const cannotRead = (path: string, error: unknown): Result<never> => {
+  const fault = unreadable(path, error)
+  if (fault === undefined) throw error
+  return {
+    ok: false,
+    fault: errnoOf(error) === 'EISDIR' ? { ...fault, hint: 'restore the file from a backup' } : fault,
+  }
+}
+
 /**
  * The header of an epoch file. null for a file whose first line was never completed: nothing can have been acknowledged
  * under it. A file that is gone is a fault of code `unknown`.
@@ -100,7 +110,7 @@ export const readHeader = (folder: string, epoch: number): Result<Header | null>
     }
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return fail('unknown', `${path} is missing`, undefined, error)
-    throw error
+    return cannotRead(path, error)
   }
   const end = buffer.subarray(0, length).indexOf(0x0a)
   if (end === -1) return ok(null)

@@ -53,6 +53,7 @@ export class InboxFolder {
   readonly #standing = new Map<string, Problem>()
   #watch: Watch | undefined
   #sending: Promise<void> | undefined
+  #retrying: Promise<void> | undefined
   #marking: Promise<void> | undefined
 
   constructor(options: InboxFolderOptions) {
@@ -134,12 +135,12 @@ export class InboxFolder {
     return [...this.#standing.values(), ...this.#troubles.list()]
   }
 
-  /** Resolves when everything the daemon sent so far stands in the files. */
+  /** Resolves when everything the daemon sent so far stands in the files, but for those that the disk refuses. */
   async projected(): Promise<void> {
     while (this.#sending) await this.#sending
   }
 
-  /** Looks at every file, and resolves when every complete line is taken in durably and everything sent is in the files. */
+  /** Looks at every file, and resolves when every complete line is taken in durably and everything sent is in the files (see `projected`). */
   async settled(): Promise<void> {
     this.#lane.look(null)
     await this.#lane.settled()
@@ -200,27 +201,43 @@ export class InboxFolder {
   async #send(): Promise<void> {
     // What is sent in one turn of the event loop goes out together.
     await Promise.resolve()
-    while (!this.#lane.isOver && [...this.#files.values()].some(file => file.hasOutgoing)) {
+    const refused = new Set<InboxFile>()
+    const due = () => [...this.#files.values()].filter(file => file.hasOutgoing && !refused.has(file))
+    while (!this.#lane.isOver && due().length > 0) {
       let againMs = 0
       await this.#lane.act(async () => {
         await this.#options.store.flushed()
-        for (const file of this.#files.values()) againMs = Math.max(againMs, await this.#append(file))
+        for (const file of due()) {
+          const again = await this.#append(file)
+          if (again === null) refused.add(file)
+          else againMs = Math.max(againMs, again)
+        }
       })
       if (againMs > 0) await this.#lane.wait(againMs)
     }
     this.#sending = undefined
+    if (refused.size > 0) this.#retry()
     this.#markSoon()
   }
 
-  async #append(file: InboxFile): Promise<number> {
+  /** In how many milliseconds to try again; null where the disk refuses. */
+  async #append(file: InboxFile): Promise<number | null> {
     try {
       const { againMs, scan } = file.append()
       if (scan) await file.scan()
       return againMs
     } catch (error) {
       this.#troubles.tell(file.label, error)
-      return retryMs
+      return null
     }
+  }
+
+  /** What the disk refuses holds up nobody who waits for what was sent: it stands in the log, and is tried again. */
+  #retry(): void {
+    this.#retrying ??= this.#lane.wait(retryMs).then(() => {
+      this.#retrying = undefined
+      if (!this.#lane.isOver) this.#sendSoon()
+    })
   }
 
   #markSoon(): void {

@@ -5,7 +5,7 @@ import { errnoOf, type Line, splitLines } from '../../lib/files.ts'
 import { FaultError, fail, ok, type Result } from '../../lib/result.ts'
 import { JournalEntry } from '../../protocol/event.ts'
 import { State } from '../state.ts'
-import { beginsFlush, epochPath, type Header, listJournal, readHeader } from './epochs.ts'
+import { beginsFlush, cannotRead, epochPath, type Header, listJournal, readHeader } from './epochs.ts'
 import { readSnapshot, type Snapshot } from './snapshot.ts'
 
 /** What counts of one epoch file. */
@@ -118,7 +118,7 @@ const readSegment = (
     content = readFileSync(path)
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return fail('invalid', `${path} is missing`, restore, error)
-    throw error
+    return cannotRead(path, error)
   }
   const counts = content.subarray(0, limit ?? usedLength(content))
   const { lines, end } = splitLines(counts)
