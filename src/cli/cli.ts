@@ -21,6 +21,8 @@ export interface Cli {
   readonly families: () => Promise<((commands: Commands, cli: Cli) => Commands)[]>
   /** A person sits at stdin and stdout, who can be asked. */
   readonly interactive: boolean
+  /** How wide the terminal at stdout is; undefined where there is none. */
+  readonly columns: number | undefined
 }
 
 /** Options that every command takes. */

@@ -25,6 +25,7 @@ export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist:
     rest,
     dist,
     families: allFamilies,
+    columns: process.stdout.columns,
     interactive: process.stdin.isTTY === true && process.stdout.isTTY === true,
   }
   const verbose = argv.includes('--verbose')

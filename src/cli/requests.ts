@@ -87,7 +87,7 @@ const list = (cli: Cli, args: Globals & { id: string | undefined; all: boolean; 
     if (args.json) cli.out.json(listed.value.requests)
     else if (listed.value.requests.length === 0)
       cli.out.say(args.all ? 'no requests yet' : 'nothing waits for a decision')
-    else cli.out.say(renderRequests(listed.value.requests, cli.clock.wall(), cli.paint))
+    else cli.out.say(renderRequests(listed.value.requests, cli.clock.wall(), cli.paint, cli.columns))
     return ok(0)
   })
 

@@ -18,7 +18,7 @@ export const status = (commands: Commands, cli: Cli): Commands =>
         const got = await team.call('status', {})
         if (!got.ok) return got
         if (args.json) cli.out.json(got.value)
-        else cli.out.say(renderStatus(got.value, cli.clock.wall(), cli.paint))
+        else cli.out.say(renderStatus(got.value, cli.clock.wall(), cli.paint, cli.columns))
         return ok(0)
       }),
     ),

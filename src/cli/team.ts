@@ -38,7 +38,7 @@ const tellStatus = async (argv: readonly string[]): Promise<boolean> => {
   const out = processOut()
   const colours = wantsColours(process.env, process.stdout.isTTY === true, argv)
   if (plain.json) out.json(status.value)
-  else out.say(renderStatus(status.value, clock.wall(), paint(colours)))
+  else out.say(renderStatus(status.value, clock.wall(), paint(colours), process.stdout.columns))
   return true
 }
 

@@ -61,3 +61,12 @@ export const slug = (title: string): string =>
 
 /** The text as one line: each run of spaces, line breaks and control characters is one space, none at the ends. */
 export const asOneLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').trim()
+
+/** The beginning of a text as one line of at most `max` UTF-16 units, cut between words where there are any. */
+export const firstWords = (text: string, max = 80): string => {
+  const line = asOneLine(text)
+  if (line.length <= max) return line
+  const kept = cut(line, max - 1)
+  const space = line[kept.length] === ' ' ? kept.length : kept.lastIndexOf(' ')
+  return `${space > max / 2 ? kept.slice(0, space) : kept}…`
+}

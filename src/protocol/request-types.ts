@@ -1,7 +1,15 @@
 import * as z from 'zod'
+import { firstWords } from '../lib/text.ts'
 import { Name, TaskId } from './ids.ts'
 import { claimFault, tidy } from './lease.ts'
 import { TaskDrop } from './task.ts'
+
+/** What an opener said. */
+interface Asked {
+  readonly from: string
+  readonly body: string
+  readonly data: Readonly<Record<string, unknown>>
+}
 
 /** What a request type is. Everything that the ledger, the tool and the command line need of it stands here. */
 export interface RequestTypeEntry {
@@ -15,8 +23,8 @@ export interface RequestTypeEntry {
   readonly approvals: 'any' | 'no auto' | 'fixed'
   /** The asker does nothing until it is decided: its turn ends and its thread costs nothing. */
   readonly parks: boolean
-  /** What it is called where its opener gave it no title. */
-  readonly title: (from: string) => string
+  /** What it is called in every list where its opener gave it no title: what is asked, in few words. */
+  readonly title: (of: Asked) => string
   /** What comes of an approval, and of nobody deciding in time. */
   readonly effect: string
 }
@@ -74,6 +82,9 @@ export const LeaseData = z
   })
   .overwrite(data => ({ ...data, what: tidy(data) }))
 
+const titles = (tasks: unknown): string =>
+  (tasks as readonly TaskDrop[] | undefined)?.map(({ title }) => title).join(', ') ?? ''
+
 /**
  * The table of request types. Adding one is one entry here, and (where an approval does something) one line where
  * `supervisor/run.ts` ties types to their effects.
@@ -85,7 +96,7 @@ export const requestTypes = {
     decides: 'addressee',
     approvals: 'fixed',
     parks: false,
-    title: from => `${from} asks to shut down`,
+    title: ({ from }) => `${from} asks to shut down`,
     effect: 'the teammate ends at its next safe point; when nobody decides in time it is stopped by force, recorded so',
   },
   plan_request: {
@@ -94,7 +105,7 @@ export const requestTypes = {
     decides: 'lead',
     approvals: 'any',
     parks: true,
-    title: from => `plan of ${from}`,
+    title: ({ from, body, data }) => firstWords(body) || firstWords(`plan of ${from}: ${titles(data.tasks)}`),
     effect: 'the work described may start; proposed tasks are created',
   },
   resource_request: {
@@ -103,7 +114,7 @@ export const requestTypes = {
     decides: 'supervisor',
     approvals: 'fixed',
     parks: true,
-    title: from => `lease for ${from}`,
+    title: ({ data }) => firstWords(`${data.kind} ${(data.what as readonly string[]).join(', ')}`),
     effect: 'the lease is held until it is given back, its time is over or its holder ends',
   },
   merge_request: {
@@ -121,7 +132,7 @@ export const requestTypes = {
     decides: 'human',
     approvals: 'no auto',
     parks: true,
-    title: from => `${from} wants to run a command`,
+    title: ({ from, data }) => firstWords(`${from} wants to run: ${data.command}`),
     effect: 'this command may run once, or what the rule shown allows from now on',
   },
   question: {
@@ -130,7 +141,7 @@ export const requestTypes = {
     decides: 'human',
     approvals: 'no auto',
     parks: true,
-    title: from => `question of ${from}`,
+    title: ({ from, body }) => firstWords(body) || `question of ${from}`,
     effect: 'the answer goes to who asked, who goes on',
   },
 } as const satisfies Readonly<Record<string, RequestTypeEntry>>

@@ -1,3 +1,4 @@
+import { asOneLine } from '../lib/text.ts'
 import type { EventType } from '../protocol/event.ts'
 import type { Effect, Request, RequestOf } from '../protocol/request.ts'
 import { requestTypes } from '../protocol/request-types.ts'
@@ -22,7 +23,7 @@ export const newsOf = (request: Request): News[] => {
   const { id, title, history, outcome } = request
   const { by, act, text } = last
   if (act === 'open')
-    return announced(request, 'request.opened', `msg_${id}`, `${title}\n${request.body}`.trimEnd(), {
+    return announced(request, 'request.opened', `msg_${id}`, whole(request), {
       data: { type: request.type, from: request.from, bodyHash: request.bodyHash },
     })
   if (act === 'answer')
@@ -103,3 +104,7 @@ export const isCutOff = (
   const put = past.put(collection, id, event)
   return put !== undefined && put > (past.trim(inbox) ?? 0)
 }
+
+/** What is asked, said once: a title that is the body's first words adds nothing. */
+const whole = ({ title, body }: Request): string =>
+  asOneLine(body).startsWith(title.replace(/…$/, '')) ? body : `${title}\n${body}`.trimEnd()

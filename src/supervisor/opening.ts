@@ -46,7 +46,7 @@ export const opening = (
     type,
     from: actor,
     to: deciderOf(core, type, actor),
-    title: title?.trim() || entry.title(actor),
+    title: title?.trim() || entry.title({ from: actor, body, data: parsed.data }),
     body,
     data: parsed.data as Opening<RequestType>['data'],
   })
@@ -69,7 +69,7 @@ const shutdown = (
     type: 'shutdown_request',
     from: actor,
     to: own ? 'human' : of,
-    title: own ? requestTypes.shutdown_request.title(actor) : `shut down, ${of}`,
+    title: own ? requestTypes.shutdown_request.title({ from: actor, body, data }) : `shut down, ${of}`,
     body,
     data: { teammate: of, graceMs },
     ...(own ? {} : { deadlineMs: graceMs }),

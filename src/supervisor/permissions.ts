@@ -1,5 +1,6 @@
 import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
+import { firstWords } from '../lib/text.ts'
 import type { Permissions } from '../protocol/config.ts'
 import type { Request, RequestOf } from '../protocol/request.ts'
 import { type RequestType, requestTypes } from '../protocol/request-types.ts'
@@ -57,7 +58,7 @@ export const askPermission = (
     type: 'permission_request',
     from: actor,
     to: deciderOf(core, 'permission_request', actor),
-    title: `${actor} wants to run: ${shorten(command)}`,
+    title: `${actor} wants to run: ${firstWords(command)}`,
     body: body.join('\n'),
     data,
   })
@@ -180,9 +181,4 @@ const earlier = ({ id, status, outcome, reason, effect }: Request): string => {
   return effect?.outcome === 'unknown'
     ? `It was permitted before (${id}), and cut off: whether it ran is not known.`
     : `It was permitted before (${id}): ${effect?.detail ?? 'not used yet'}.`
-}
-
-const shorten = (command: string): string => {
-  const line = command.replace(/\s+/g, ' ').trim()
-  return line.length > 80 ? `${line.slice(0, 79)}…` : line
 }

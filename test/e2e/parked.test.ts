@@ -54,7 +54,10 @@ test('D03 a question parks its asker across kill -9: no model call meanwhile, th
   // The first call and its result stand before the answer: the context is the one that asked.
   const resumed = team.requests('alice')[1]
   expect(heard(resumed)).toContain('opened req_1, human decides')
-  expect(heard(resumed).match(/Tabs or spaces|was answered by human/g)).toEqual(['was answered by human'])
+  expect(heard(resumed).match(/Tabs or spaces|was answered by human/g)).toEqual([
+    'Tabs or spaces',
+    'was answered by human',
+  ])
 })
 
 test('mail to a parked teammate waits, urgent mail gets a turn, and after it the wait goes on', async () => {

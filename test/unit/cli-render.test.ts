@@ -68,6 +68,33 @@ describe('text for a terminal', () => {
       }),
     ))
 
+  test('a list of requests has a line each, cut to the width of the terminal, whatever is asked', () => {
+    const asked = (id: string, title: string) =>
+      ({
+        id,
+        type: 'question',
+        from: 'alice',
+        to: 'human',
+        status: 'pending',
+        outcome: null,
+        title,
+        successor: null,
+        createdAt: '',
+      }) as unknown as Request
+    const list = [
+      asked('req_1', 'Tabs?'),
+      asked('req_12', `Which of these\n${'宽'.repeat(300)}`),
+      asked('req_3', 'x'.repeat(300)),
+    ]
+    for (const columns of [60, 80, 132, undefined]) {
+      const lines = renderRequests(list, now, plain, columns).split('\n')
+      expect(lines).toHaveLength(3)
+      expect(Math.max(...lines.map(width))).toBeLessThanOrEqual(columns ?? 160)
+      expect(lines[0]).toMatch(/alice → human .* Tabs\?$/)
+      expect(lines[1]).toMatch(/Which of .*…$/)
+    }
+  })
+
   test('no text of a request, from whom or where it is, reaches a terminal as it is, nor breaks its line', () => {
     const odd = 'A\u001b[31m\u0000\u009b2J\u202e\u0301\u200b\ud800\r\nB\u2028C\u0085D'
     const data = { plan_request: { task: null, tasks: [{ title: odd, description: odd, verify: odd }] } }

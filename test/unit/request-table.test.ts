@@ -12,7 +12,7 @@ vi.mock('../../src/protocol/request-types.ts', async original => {
       decides: 'human',
       approvals: 'fixed',
       parks: true,
-      title: (from: string) => `${from} wants to spend`,
+      title: ({ from }: { from: string }) => `${from} wants to spend`,
       effect: 'the money may be spent',
     },
   }
@@ -59,4 +59,28 @@ test('a seventh type takes one entry of the table: opened by the tool, announced
       .read(0)
       .map(({ value }) => value.message.content),
   ).toEqual(['req_1 (alice wants to spend) was approved by human: fine'])
+})
+
+test('who gives a request no title is told of by what is asked: the first words, a lease by what it is on', async () => {
+  const { handlers, store } = coreOf({ teammates: [{ name: 'alice' }] })
+  const open = async (type: string, body: string, data = {}) => {
+    const opened = await handlers.call('alice', 'request.open', { type, body, data })
+    return opened.ok ? (opened.value as { request: { title: string } }).request.title : opened.fault.message
+  }
+  const long = `Which of\nthese ${'words '.repeat(30)}?`
+  expect([
+    await open('question', 'Tabs?'),
+    await open('question', long),
+    await open('plan_request', '', { tasks: [{ title: 'one' }, { title: 'two' }] }),
+    await open('plan_request', 'x'.repeat(200)),
+    await open('resource_request', 'soon', { kind: 'name', what: ['staging', 'db'] }),
+  ]).toEqual([
+    'Tabs?',
+    `Which of these ${'words '.repeat(9)}words…`,
+    'plan of alice: one, two',
+    `${'x'.repeat(79)}…`,
+    'name staging, db',
+  ])
+  const told = store.inbox('user').read(0)
+  expect(told.slice(0, 3).map(({ value }) => value.message.content)).toEqual(['Tabs?', long, 'plan of alice: one, two'])
 })

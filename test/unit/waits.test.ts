@@ -127,7 +127,7 @@ test('a request to somebody who does not run is named, with who may decide it; o
     { event: 'teammate.stopped', by: 'human' },
   )
   expect(waits.problems()).toEqual([
-    'req_1 (plan of ann) waits for bob, who does not run: decide it yourself (team approve req_1)',
+    'req_1 (all of it) waits for bob, who does not run: decide it yourself (team approve req_1)',
   ])
 })
 
@@ -139,13 +139,13 @@ describe('who is asked to decide', () => {
     expect(inbox('bob').map(({ id }) => id)).toEqual(['msg_req_1'])
     await turn('bob')
     expect(inbox('bob').map(({ type }) => type)).toEqual(['request', 'request'])
-    expect(inbox('bob').at(-1)?.content).toMatch(/^req_1 \(plan of ann\), a plan_request of ann, still waits/)
+    expect(inbox('bob').at(-1)?.content).toMatch(/^req_1 \(all of it\), a plan_request of ann, still waits/)
     expect([told(), waits.problems()]).toEqual([[], []])
     await turn('bob')
     await turn('bob')
     expect(inbox('bob')).toHaveLength(2)
     expect(told()).toEqual([
-      'req_1 (plan of ann) of ann waits for bob, who was asked twice and has not decided: team approve req_1, or team reject req_1.',
+      'req_1 (all of it) of ann waits for bob, who was asked twice and has not decided: team approve req_1, or team reject req_1.',
     ])
     expect(waits.problems()[0]).toContain('waits for bob, who was asked twice and has not decided')
     // Silence decided nothing.

@@ -1,16 +1,19 @@
 import type { Request } from '../../protocol/request.ts'
 import type { Status, TaskShown, TeammateStatus } from '../../protocol/rpc.ts'
 import { hasLeases, renderLeases } from './leases.ts'
-import { count, oneLine, type Paint, plural, span, table, when } from './text.ts'
+import { count, fitted, oneLine, type Paint, plural, span, table, when } from './text.ts'
 
-/** The whole of `team status` as text. Times are told as seen from `now` (wall, ms). */
-export const renderStatus = (status: Status, now: number, c: Paint): string =>
+/** Columns of a line where no terminal says how wide it is. */
+const piped = 160
+
+/** The whole of `team status` as text. Times are told as seen from `now` (wall, ms), what is asked is cut to `columns`. */
+export const renderStatus = (status: Status, now: number, c: Paint, columns = piped): string =>
   [
     head(status, now, c),
     `\n${c.bold('TEAMMATES')}\n${teammates(status.teammates, now, c)}`,
     `\n${tasks(status, c)}`,
     ...(hasLeases(status) ? [`\n${renderLeases(status.leases, now, c)}`] : []),
-    ...(toDecide(status).length > 0 ? [`\n${waitingRequests(toDecide(status), now, c)}`] : []),
+    ...(toDecide(status).length > 0 ? [`\n${waitingRequests(toDecide(status), now, c, columns)}`] : []),
     ...(status.problems.length > 0
       ? [
           `\n${c.bold(c.red('WRONG'))}\n${status.problems.map(problem => `  ${c.red('!')} ${oneLine(problem, 220)}`).join('\n')}`,
@@ -120,20 +123,22 @@ export const renderTasks = (list: readonly TaskShown[], c: Paint): string =>
   )
 
 /** Requests that wait, each with the command that decides it. */
-const waitingRequests = (list: readonly Request[], now: number, c: Paint): string =>
-  `${c.bold(c.yellow('WAITING FOR A DECISION'))}\n${renderRequests(list, now, c)}\n${c.dim('  team diff <id>, then team approve <id> or team reject <id> --reason …; a question: team answer <id> …')}`
+const waitingRequests = (list: readonly Request[], now: number, c: Paint, columns: number): string =>
+  `${c.bold(c.yellow('WAITING FOR A DECISION'))}\n${renderRequests(list, now, c, columns)}\n${c.dim('  team diff <id>, then team approve <id> or team reject <id> --reason …; a question: team answer <id> …')}`
 
-export const renderRequests = (list: readonly Request[], now: number, c: Paint): string =>
-  table(
+/** One line a request, cut to `columns`: who asks whom, since when, and what. */
+export const renderRequests = (list: readonly Request[], now: number, c: Paint, columns = piped): string =>
+  fitted(
     list.map(request => [
       request.id,
       requestState(request, c),
       request.type,
       `${request.from} → ${request.to}`,
       span(now - Date.parse(request.createdAt)),
-      oneLine(request.title, 80),
+      request.title,
     ]),
     '  ',
+    columns,
   )
 
 const requestState = (request: Request, c: Paint): string => {

@@ -66,6 +66,18 @@ export const table = (rows: readonly (readonly string[])[], indent = ''): string
     .join('\n')
 }
 
+/** The same with text of whatever length in the last column, cut so that each row is one line of a screen `columns` wide. */
+export const fitted = (rows: readonly (readonly string[])[], indent: string, columns: number): string => {
+  const last = Math.max(...rows.map(row => row.length)) - 1
+  const widest = (i: number): number => Math.max(...rows.map(row => width(row[i] ?? '')))
+  const before = Array.from({ length: last }, (_, i) => widest(i) + 2).reduce((sum, each) => sum + each, width(indent))
+  const room = Math.max(12, columns - before)
+  return table(
+    rows.map(row => row.map((cell, i) => (i === last ? oneLine(cell, room) : cell))),
+    indent,
+  )
+}
+
 /** How long: `12 s`, `3 min`, `2 h 5 min`, `4 d`; `-` where it is not known. */
 export const span = (ms: number): string => {
   if (Number.isNaN(ms)) return '-'
