@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { clock } from '../../src/lib/clock.ts'
 import { type Fault, type Result, unwrap } from '../../src/lib/result.ts'
 import type { HoldOptions } from '../../src/store/files/holder.ts'
@@ -204,6 +204,26 @@ test('a released root has no socket, no holder.json and no lock, and is free at 
     await holder.release()
     expect(readdirSync(join(root, '.team'))).toEqual(['journal'])
   }
+})
+
+test('a daemon whose socket was removed by hand is found again soon, and as often as it is', async () => {
+  const holder = await begin()
+  const socket = clientSocket(root)
+  for (let round = 0; round < 3; round++) {
+    if (round !== 1) rmSync(socket)
+    if (round !== 0) rmSync(join(root, '.team', 'holder.json'))
+    await vi.waitFor(
+      async () => {
+        const client = unwrap(await connect(root))
+        expect(unwrap(await client.call('hello', {}))).toEqual(holder.hello)
+        client.close()
+        expect(JSON.parse(readFileSync(join(root, '.team', 'holder.json'), 'utf8'))).toMatchObject({ socket })
+      },
+      { timeout: 10_000, interval: 20 },
+    )
+  }
+  await holder.release()
+  expect(readdirSync(join(root, '.team'))).toEqual(['journal'])
 })
 
 test('run state is for its user alone', async () => {

@@ -1,5 +1,6 @@
-import { linkSync, mkdirSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
+import { existsSync, linkSync, mkdirSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'
+import { basename, dirname } from 'node:path'
 import { type Clock, iso } from '../../lib/clock.ts'
 import { errnoOf, replaceFile } from '../../lib/files.ts'
 import { asFault, type Fault, fail, ok, type Result } from '../../lib/result.ts'
@@ -12,6 +13,7 @@ import { contend, journalFolder, type Taken, teamFolder } from './contend.ts'
 import { fold, type Keep } from './fold.ts'
 import { FileJournal } from './journal.ts'
 import type { Cut } from './replay.ts'
+import { type Watch, watchFolder } from './watch.ts'
 
 export interface HoldOptions {
   readonly version: string
@@ -109,6 +111,8 @@ class FileHolder implements Holder {
   readonly #journal: FileJournal
   readonly #inode: bigint
   #folding: Promise<void> | null = null
+  #watch: Watch | null = null
+  #finding: Promise<void> = Promise.resolve()
   #hasFailed = false
   #released: Promise<void> | null = null
 
@@ -177,20 +181,48 @@ class FileHolder implements Holder {
 
   async #begin(): Promise<void> {
     const { server, header, replay } = this.#taken
-    const { pid, host, kind, startedAt, epoch } = header
+    const { pid, host, kind, epoch } = header
     server.introduce(() => this.hello)
-    // The well-known name is given to the socket in one step, over whatever a dead holder left there.
-    const spare = `${server.path}+`
-    linkSync(server.path, spare)
-    renameSync(spare, this.#known)
-    const file = { v: 1, pid, host, kind, startedAt, epoch, version: this.#version, socket: this.#known }
-    await replaceFile(holderFile(this.#root), `${JSON.stringify(file, null, 2)}\n`)
+    await this.#beFound()
+    // Without that name nobody finds a daemon: removed by hand, it is there again soon, and so is its word for people.
+    if (kind === 'daemon')
+      this.#watch = watchFolder(dirname(this.#known), {
+        clock: this.#clock,
+        make: false,
+        onHint: name => {
+          if (name === null || [this.#known, holderFile(this.#root)].some(path => basename(path) === name))
+            this.#findAgain()
+        },
+      })
     const by = 'supervisor'
     const began = { epoch, kind, pid, host, version: this.#version }
     if (replay.cut) this.store.note({ event: 'journal.cut', by, info: { ...replay.cut } })
     await this.store.note({ event: 'holder.started', by, info: began }).durable
     const { epochs, bytes } = replay.replayed
     if (epochs > this.#limits.replayEpochs || bytes > this.#limits.replayBytes) this.#fold()
+  }
+
+  /** Gives the well-known name to the socket, in one step, over whatever a dead holder left there, and says so to people. */
+  async #beFound(): Promise<void> {
+    const { server, header } = this.#taken
+    const { pid, host, kind, startedAt, epoch } = header
+    const spare = `${server.path}+`
+    linkSync(server.path, spare)
+    renameSync(spare, this.#known)
+    const file = { v: 1, pid, host, kind, startedAt, epoch, version: this.#version, socket: this.#known }
+    await replaceFile(holderFile(this.#root), `${JSON.stringify(file, null, 2)}\n`)
+  }
+
+  #findAgain(): void {
+    const own = statSync(this.#taken.server.path, { bigint: true, throwIfNoEntry: false })
+    // Where its own name is gone too it holds the root no longer: whoever comes next finds nobody listening.
+    if (this.#released || own?.ino !== this.#inode) return
+    if (existsSync(this.#known) && existsSync(holderFile(this.#root))) return
+    this.#finding = this.#beFound().catch(error => {
+      if (errnoOf(error) === undefined) throw error
+      const text = `${this.#known} is gone and cannot be made again: ${(error as Error).message}`
+      if (!this.#released && !this.#hasFailed) this.store.note({ event: 'warning', by: 'supervisor', info: { text } })
+    })
   }
 
   #fold(): void {
@@ -212,6 +244,8 @@ class FileHolder implements Holder {
 
   async #end(): Promise<void> {
     const { header, server } = this.#taken
+    await this.#watch?.close()
+    await this.#finding
     await this.#folding
     if (!this.#hasFailed && !this.#journal.isClosed)
       this.store.note({
