@@ -1,5 +1,4 @@
 import { fail, ok, type Result } from '../lib/result.ts'
-import type { Decision } from '../protocol/request.ts'
 import { type Cli, type Commands, forEach, type Globals, handler } from './cli.ts'
 import { readText } from './input.ts'
 import { renderRequest } from './render/request.ts'
@@ -44,13 +43,14 @@ export const requests = (commands: Commands, cli: Cli): Commands =>
     )
     .command(
       'reject <id..>',
-      'Reject requests; the reason goes to who asked',
+      'Reject requests, or take back a lease that is held; the reason goes to who asked',
       y =>
         y
           .positional('id', { type: 'string', array: true, demandOption: true, describe: 'req_3, or 3 for short' })
           .option('reason', { type: 'string', describe: 'what has to change' })
-          .example('$0 reject 3 --reason "No test covers it"', 'it goes back to who asked, with the reason'),
-      handler(cli, args => decide(cli, args, 'reject')),
+          .example('$0 reject 3 --reason "No test covers it"', 'it goes back to who asked, with the reason')
+          .example('$0 reject 5', 'of a lease that is held: it is taken from its holder, who is told'),
+      handler(cli, args => reject(cli, args)),
     )
     .command(
       'ask <id..>',
@@ -60,7 +60,7 @@ export const requests = (commands: Commands, cli: Cli): Commands =>
           .positional('id', { type: 'string', array: true, demandOption: true, describe: 'req_3, or 3 for short' })
           .option('reason', { type: 'string', demandOption: true, describe: 'the question' })
           .example('$0 ask 3 --reason "Why not in the parser?"', 'neither approved nor rejected yet'),
-      handler(cli, args => decide(cli, args, 'ask')),
+      handler(cli, args => askBack(cli, args)),
     )
     .command(
       'answer <id> [text]',
@@ -114,16 +114,34 @@ const approve = async (
   )
 }
 
-/** Decides each, however many of them are refused; ends with the first refusal's exit code. */
-const decide = async (
+/** Rejects each; a lease was granted without anybody's decision, so while it is held a person may still say no to it. */
+const reject = async (
   cli: Cli,
   args: Globals & { id: string[]; reason: string | undefined },
-  decision: Decision,
 ): Promise<Result<number>> =>
   withTeam(cli, args, 'change', team =>
     forEach(cli, args, async id => {
+      const got = await team.call('request.get', { id })
+      if (!got.ok) return got
+      const { request } = got.value
       const reason = args.reason === undefined ? {} : { reason: args.reason }
-      const decided = await team.call('request.decide', { id, decision, ...reason })
+      if (request.type === 'resource_request' && request.effect?.step === 'intent') {
+        const freed = await team.call('request.withdraw', {
+          id: request.id,
+          reason: args.reason ?? 'taken back by human',
+        })
+        return freed.ok ? ok(`${request.id} taken back from ${request.from}`) : freed
+      }
+      const decided = await team.call('request.decide', { id, decision: 'reject', ...reason })
+      return decided.ok ? ok(decided.value.note) : decided
+    }),
+  )
+
+/** Asks back about each, however many of them are refused; ends with the first refusal's exit code. */
+const askBack = async (cli: Cli, args: Globals & { id: string[]; reason: string }): Promise<Result<number>> =>
+  withTeam(cli, args, 'change', team =>
+    forEach(cli, args, async id => {
+      const decided = await team.call('request.decide', { id, decision: 'ask', reason: args.reason })
       return decided.ok ? ok(decided.value.note) : decided
     }),
   )

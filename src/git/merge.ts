@@ -61,7 +61,7 @@ export const mergeTree = async (git: Git, ours: string, theirs: string): Promise
 export const preview = async (hub: HubRepository, head: string): Promise<Result<Preview>> => {
   const onto = await needRef(hub.git, hub.trunkRef, `the trunk ${hub.trunkName}`)
   if (!onto.ok) return onto
-  const known = await needRef(hub.git, head, `commit ${head}`)
+  const known = await needRef(hub.git, head, `the commit ${head.slice(0, 12)} of its branch`)
   if (!known.ok) return known
   const held = await isAncestor(hub.git, known.value, onto.value)
   if (!held.ok) return held

@@ -336,7 +336,7 @@ export const makeHandlers = (
       const why = reason ?? `withdrawn by ${actor}`
       const lease = requests.find(id)?.value.id ?? id
       const ended = leases.isHeld(lease)
-        ? leases.free(lease, { by: actor, why, isLost: false })
+        ? leases.free(lease, { by: actor, why, isLost: actor === 'human' })
         : requests.end(id, 'withdrawn', actor, why)
       if (!ended.ok) return ended
       await ended.value.durable

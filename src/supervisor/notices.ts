@@ -68,13 +68,7 @@ export class Notices {
     const { tasks } = this.#core
     const waiting = tasks.graph.dependants(task.id).filter(other => tasks.get(other)?.value.status === 'pending')
     if (task.status !== 'failed' && waiting.length === 0) return
-    const what = task.status === 'failed' ? 'failed' : 'was cancelled'
-    const blocked = waiting.length > 0 ? ` Blocked by it: ${waiting.join(', ')}.` : ''
-    this.tell(
-      leadInbox(this.#core),
-      endedId(task),
-      `Task ${task.id} "${task.title}" ${what}: ${(task.error ?? 'no reason given').replace(/\.$/, '')}.${blocked}${task.error?.includes(`team task retry ${task.id}`) ? '' : ` team task retry ${task.id} tries again.`}`,
-    )
+    this.tell(leadInbox(this.#core), `msg_ended_${task.id}_${task.attempts}_${task.status}`, endedText(task, waiting))
   }
 
   /** `task` is what it had in hand: back with the others, its commits kept. */
@@ -102,3 +96,13 @@ const endedId = (task: Task): string => `msg_ended_${task.id}_${task.attempts}_$
 const forcedId = (request: Request): string => `msg_forced_${request.id}`
 /** `rev`: of the record that says so. */
 const gaveUpId = (name: string, rev: number): string => `msg_gaveup_${name}_${rev}`
+
+/** A line each, since a reason is often what a program said last. */
+export const endedText = ({ id, title, status, error }: Task, waiting: readonly string[]): string => {
+  const retry = `team task retry ${id}`
+  return [
+    `Task ${id} "${title}" ${status === 'failed' ? 'failed' : 'was cancelled'}: ${error ?? 'no reason given'}`,
+    ...(waiting.length > 0 ? [`Blocked by it: ${waiting.join(', ')}`] : []),
+    ...(error?.includes(retry) ? [] : [`To try again: ${retry}`]),
+  ].join('\n')
+}

@@ -314,7 +314,7 @@ export class Proof {
     if (request?.type === 'merge_request') {
       this.#core.tasks.move(request.data.task, 'supervisor', { move: 'fail', reason: `the merge failed: ${why}` })
       this.#problem(
-        `task ${request.data.task}: the merge failed: ${why}; team task retry ${request.data.task} tries again`,
+        `task ${request.data.task}: the merge failed: ${why} (to try again: team task retry ${request.data.task})`,
       )
     }
   }

@@ -206,3 +206,35 @@ test('up --once goes on while somebody waits for a lease that will end, and ends
   expect([ran.code, ran.stdout]).toEqual([0, expect.stringContaining('everything is done')])
   expect(heard(scripted.requests('bob')[1])).toMatch(/approved by supervisor: name gpu is yours .*fence 2/)
 })
+
+test('a person takes a held lease back with team reject: its holder is told, the next one has it, and a second time is refused', async () => {
+  const crew = await scriptedTeam(
+    {
+      alice: async (_request, n) => {
+        if (n === 1) await opened(crew.root, 'go')
+        return n === 0 ? lease('name', ['database']) : n === 1 ? complete : 'Done.'
+      },
+      bob: (_request, n) => (n === 0 ? lease('name', ['database']) : n === 1 ? complete : 'Done.'),
+    },
+    { mode: 'dir' },
+  )
+  const remedy = 'team reject <id> takes a lease from its holder'
+  await crew.up()
+  await ask(crew.root, 'task.add', { tasks: [{ title: 'first', assignee: 'alice', needs: [] }] })
+  await until(async () => (await status(crew.root)).leases.held.length === 1)
+  expect(await teamOk(['status', '--root', crew.root])).not.toContain(remedy)
+  await ask(crew.root, 'task.add', { tasks: [{ title: 'second', assignee: 'bob', needs: [] }] })
+  await waits(crew.root, 'bob')
+  expect(await teamOk(['status', '--root', crew.root])).toContain(remedy)
+  expect(await teamOk(['reject', '1', '--reason', 'bob is in a hurry', '--root', crew.root])).toBe(
+    'req_1 taken back from alice\n',
+  )
+  await until(async () => (await request(crew.root, 'req_2')).effect !== null)
+  expect((await request(crew.root, 'req_1')).effect).toMatchObject({ step: 'done', lost: true, by: 'human' })
+  const told = (await inboxOf(crew.root, 'alice')).items.map(item => item.stored.message.content)
+  expect(told).toContainEqual(expect.stringMatching(/do not hold req_1 any more.*bob is in a hurry/))
+  const again = await team(['reject', '1', '--root', crew.root])
+  expect([again.code, again.stderr]).toEqual([5, expect.stringContaining('req_1 was already approved by supervisor')])
+  open(crew.root, 'go')
+  await finished(crew.root, 2)
+})

@@ -15,7 +15,10 @@ export const renderLeases = ({ held, queued }: Status['leases'], now: number, c:
     ...held.map(lease => holding(lease, now)),
     ...queued.slice(0, most).map(lease => queueing(lease, now, c)),
   ]
-  return [title, table(rows, '  '), ...more].join('\n')
+  // A person can do something about a holder only where there is one whom somebody waits for.
+  const isInTheWay = queued.some(lease => lease.behind.some(each => held.some(({ id }) => id === each.id)))
+  const remedy = isInTheWay ? [c.dim('  team reject <id> takes a lease from its holder')] : []
+  return [title, table(rows, '  '), ...more, ...remedy].join('\n')
 }
 
 const holding = ({ id, holder, task, kind, what, fence, until }: HeldLease, now: number): string[] => [
