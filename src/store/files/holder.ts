@@ -183,15 +183,19 @@ class FileHolder implements Holder {
     const { server, header, replay } = this.#taken
     const { pid, host, kind, epoch } = header
     server.introduce(() => this.hello)
-    await this.#beFound()
+    // The well-known name is given to the socket in one step, over whatever a dead holder left there.
+    const spare = `${server.path}+`
+    linkSync(server.path, spare)
+    renameSync(spare, this.#known)
+    await this.#tellPeople()
     // Without that name nobody finds a daemon: removed by hand, it is there again soon, and so is its word for people.
     if (kind === 'daemon')
       this.#watch = watchFolder(dirname(this.#known), {
         clock: this.#clock,
         make: false,
         onHint: name => {
-          if (name === null || [this.#known, holderFile(this.#root)].some(path => basename(path) === name))
-            this.#findAgain()
+          if (name !== null && ![this.#known, holderFile(this.#root)].some(path => basename(path) === name)) return
+          this.#finding = this.#finding.then(() => this.#findAgain())
         },
       })
     const by = 'supervisor'
@@ -202,27 +206,26 @@ class FileHolder implements Holder {
     if (epochs > this.#limits.replayEpochs || bytes > this.#limits.replayBytes) this.#fold()
   }
 
-  /** Gives the well-known name to the socket, in one step, over whatever a dead holder left there, and says so to people. */
-  async #beFound(): Promise<void> {
-    const { server, header } = this.#taken
-    const { pid, host, kind, startedAt, epoch } = header
-    const spare = `${server.path}+`
-    linkSync(server.path, spare)
-    renameSync(spare, this.#known)
+  #tellPeople(): Promise<void> {
+    const { pid, host, kind, startedAt, epoch } = this.#taken.header
     const file = { v: 1, pid, host, kind, startedAt, epoch, version: this.#version, socket: this.#known }
-    await replaceFile(holderFile(this.#root), `${JSON.stringify(file, null, 2)}\n`)
+    return replaceFile(holderFile(this.#root), `${JSON.stringify(file, null, 2)}\n`)
   }
 
-  #findAgain(): void {
-    const own = statSync(this.#taken.server.path, { bigint: true, throwIfNoEntry: false })
+  async #findAgain(): Promise<void> {
+    const { path } = this.#taken.server
+    const own = statSync(path, { bigint: true, throwIfNoEntry: false })
     // Where its own name is gone too it holds the root no longer: whoever comes next finds nobody listening.
     if (this.#released || own?.ino !== this.#inode) return
-    if (existsSync(this.#known) && existsSync(holderFile(this.#root))) return
-    this.#finding = this.#beFound().catch(error => {
+    try {
+      // Fails where another has taken that name in between.
+      if (!existsSync(this.#known)) linkSync(path, this.#known)
+      if (!existsSync(holderFile(this.#root))) await this.#tellPeople()
+    } catch (error) {
       if (errnoOf(error) === undefined) throw error
       const text = `${this.#known} is gone and cannot be made again: ${(error as Error).message}`
       if (!this.#released && !this.#hasFailed) this.store.note({ event: 'warning', by: 'supervisor', info: { text } })
-    })
+    }
   }
 
   #fold(): void {
