@@ -63,7 +63,8 @@ export const rpcMethods = {
   /** The human has seen those up to this index: they stay, and are not counted any more. */
   'inbox.deadSeen': z.strictObject({ upTo: z.number().int().min(0) }),
 
-  'request.list': z.strictObject({ all: z.boolean().optional() }),
+  /** `from`: only what this one opened. */
+  'request.list': z.strictObject({ all: z.boolean().optional(), from: z.string().optional() }),
   'request.get': z.strictObject({ id: z.string() }),
   'request.open': z.strictObject({
     type: z.enum(requestTypeNames),

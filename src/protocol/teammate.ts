@@ -16,6 +16,8 @@ export const Waiting = z.object({
   whom: z.string(),
   /** Where it waits for a decision: on which request. */
   request: z.string().optional(),
+  /** The others that it asked for with it: it goes on when all are decided. */
+  also: z.array(z.string()).optional(),
 })
 export type Waiting = z.infer<typeof Waiting>
 

@@ -273,7 +273,7 @@ export const makeHandlers = (
       return ok({ cursor: log.cursor(humanInbox) })
     },
 
-    'request.list': ({ all }) => ok({ requests: all ? requests.all() : requests.waiting() }),
+    'request.list': ({ all, from }) => ok({ requests: all ? requests.all(from) : requests.waiting(from) }),
     'request.get': ({ id }) => {
       const rec = requests.find(id)
       return rec

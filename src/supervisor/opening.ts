@@ -4,6 +4,7 @@ import { PlanData, type RequestType, requestTypes } from '../protocol/request-ty
 import type { RpcParsed } from '../protocol/rpc.ts'
 import { type Core, deciderOf } from './core.ts'
 import { asking } from './lease-gate.ts'
+import { mayOpen } from './open-bound.ts'
 import { askPermission } from './permissions.ts'
 import type { Opening } from './requests.ts'
 
@@ -11,7 +12,15 @@ import type { Opening } from './requests.ts'
  * What an asker says, as the request that the table makes of it: who may open it, who decides, until when. What it is about
  * (the task in hand) is the holder's word, never the asker's.
  */
-export const opening = (
+export const opening = (core: Core, actor: string, asked: RpcParsed<'request.open'>): Result<Opening<RequestType>> => {
+  const opening = made(core, actor, asked)
+  // What is there already is told once more, whatever else is open.
+  if (!opening.ok || core.requests.same(opening.value)) return opening
+  const may = mayOpen(core, actor, opening.value)
+  return may.ok ? opening : may
+}
+
+const made = (
   core: Core,
   actor: string,
   { type, title, body, data }: RpcParsed<'request.open'>,

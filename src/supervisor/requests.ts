@@ -106,9 +106,9 @@ export class Requests {
     })
   }
 
-  /** Waiting ones, oldest first. */
-  waiting(): Request[] {
-    return this.#listed(this.#waiting)
+  /** Waiting ones, oldest first; those of one asker, where it is named. */
+  waiting(from?: string): Request[] {
+    return this.#listed(this.#waiting, from)
   }
 
   /** Those of them that are about this task. */
@@ -116,14 +116,30 @@ export class Requests {
     return this.#listed(this.#about.get(task) ?? [])
   }
 
-  #listed(ids: Iterable<string>): Request[] {
+  #listed(ids: Iterable<string>, from?: string): Request[] {
     return [...ids]
-      .flatMap(id => this.get(id)?.value ?? [])
+      .flatMap(id => {
+        const request = this.get(id)?.value
+        return request && (from === undefined || request.from === from) ? [request] : []
+      })
       .sort((a, b) => (a.createdAt < b.createdAt ? -1 : a.createdAt > b.createdAt ? 1 : order(a.id) - order(b.id)))
   }
 
-  all(): Request[] {
-    return [...this.#store.requests.list()].map(([, rec]) => rec.value)
+  all(from?: string): Request[] {
+    return [...this.#store.requests.list()].flatMap(([, { value }]) =>
+      from === undefined || value.from === from ? [value] : [],
+    )
+  }
+
+  /** The one that waits already and is the same. */
+  same<T extends RequestType>(o: Opening<T>): Request | undefined {
+    const bodyHash = hash(o.type, o.title, o.body, o.data)
+    for (const id of this.#waiting) {
+      const there = this.get(id)?.value
+      if (there && there.type === o.type && there.from === o.from && there.to === o.to && there.bodyHash === bodyHash)
+        return there
+    }
+    return undefined
   }
 
   /**
@@ -131,12 +147,8 @@ export class Requests {
    * and is answered with the one that is there.
    */
   open<T extends RequestType>(o: Opening<T>): Result<{ request: Request } & Write> {
-    const bodyHash = hash(o.type, o.title, o.body, o.data)
-    for (const id of this.#waiting) {
-      const there = this.get(id)?.value
-      if (there && there.type === o.type && there.from === o.from && there.to === o.to && there.bodyHash === bodyHash)
-        return ok({ request: there, seq: this.#store.seq, durable: this.#store.flushed() })
-    }
+    const there = this.same(o)
+    if (there) return ok({ request: there, seq: this.#store.seq, durable: this.#store.flushed() })
     // It must reach who decides, and be shown whole with what else waits.
     const long =
       o.from === 'supervisor' ? null : (this.#mail.tooLong(o.body) ?? this.#mail.tooLong(JSON.stringify(o.data)))
@@ -153,7 +165,7 @@ export class Requests {
       outcome: null,
       title: o.title,
       body: o.body,
-      bodyHash,
+      bodyHash: hash(o.type, o.title, o.body, o.data),
       data: o.data,
       createdAt: iso(wall),
       deadline: deadlineMs === null ? null : iso(wall + deadlineMs),

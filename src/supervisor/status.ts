@@ -1,3 +1,5 @@
+import { cut } from '../lib/text.ts'
+import type { Request } from '../protocol/request.ts'
 import type { Hello, QueuedLease, Status, TaskShown } from '../protocol/rpc.ts'
 import type { TeammateState, Waiting } from '../protocol/teammate.ts'
 import type { Probe } from '../sandbox/shell.ts'
@@ -65,7 +67,7 @@ export const makeStatus = async (
     }),
     tasks: list,
     archived: o.archived,
-    requests: requests.waiting(),
+    requests: requests.waiting().map(brief),
     // What a daemon gave went down with it.
     leases: o.live ? leases : { held: [], queued: leases.queued.map(lease => ({ ...lease, behind: [] })) },
     problems: [...o.problems, ...derivedProblems(core, list, o.probe, o.live)],
@@ -73,12 +75,21 @@ export const makeStatus = async (
   }
 }
 
+/** Of a long text a screen shows the beginning; `team requests <id>` has the whole. */
+const brief = (request: Request): Request =>
+  request.body.length > longestBody
+    ? { ...request, body: `${cut(request.body, longestBody)}\n[cut; team requests ${request.id} shows the whole]` }
+    : request
+const longestBody = 4096
+
 /** Who waits for a lease waits for whoever is before it, not for the supervisor that grants it. */
 const onWhom = (waiting: Waiting, queued: readonly QueuedLease[]): Waiting => {
   const lease = queued.find(({ id }) => id === waiting.request)
   if (!lease || lease.behind.length === 0) return waiting
-  const what = `${lease.id}: lease on ${lease.kind} ${lease.what.join(', ')}`
-  return { ...waiting, what, whom: [...new Set(lease.behind.map(({ who }) => who))].join(', ') }
+  const also = waiting.also?.length ?? 0
+  const what = `${lease.id}${also === 0 ? '' : ` and ${also} more`}: lease on ${lease.kind} ${lease.what.join(', ')}`
+  const others = waiting.whom.split(', ').filter(whom => whom !== 'supervisor')
+  return { ...waiting, what, whom: [...new Set([...lease.behind.map(({ who }) => who), ...others])].join(', ') }
 }
 
 /** One that has no thread: a daemon that has none for it yet is still making its place ready. */

@@ -10,6 +10,8 @@ import type { Call, InboxItem } from '../protocol/rpc.ts'
 /** What of the unread mail enters at this boundary, the mark once it did, and whether there is more. */
 export interface Choice {
   readonly picked: readonly InboxItem[]
+  /** Everything unread that comes first, however much of it was picked. */
+  readonly first: readonly InboxItem[]
   readonly mark: MailMark
   readonly more: boolean
 }
@@ -54,13 +56,15 @@ export const choose = (
   const fresh = all.filter(item => !early.has(item.index))
   const picked: InboxItem[] = []
   let left = room.total
-  for (const item of [...fresh.filter(comesFirst), ...fresh.filter(item => !comesFirst(item))].slice(0, batch)) {
+  const first = fresh.filter(comesFirst)
+  for (const item of [...first, ...fresh.filter(item => !comesFirst(item))].slice(0, batch)) {
     left -= Math.min(item.stored.message.content.length, room.longest)
     if (left < 0 && picked.length > 0) break
     picked.push(item)
   }
   return {
     picked,
+    first,
     mark: advance(all, mark, picked, last),
     more: fresh.length > picked.length || all.length >= lookAhead,
   }
@@ -113,7 +117,12 @@ export class Intake {
     const early = new Set([...mark.early, one.index])
     let { upTo } = mark
     while (early.delete(upTo + 1)) upTo++
-    return { picked: [one], mark: { upTo, early: [...early].sort((a, b) => a - b) }, more: true }
+    return {
+      picked: [one],
+      first: [one].filter(comesFirst),
+      mark: { upTo, early: [...early].sort((a, b) => a - b) },
+      more: true,
+    }
   }
 
   /** The mail is in the session's journal: the holder may forget it. Repeating is harmless, so a failure is left to the next. */

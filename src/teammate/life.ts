@@ -4,13 +4,14 @@ import { runTurn, type TurnEnd } from '../agent/loop.ts'
 import { closeTask, isLarge, renew } from '../agent/renew.ts'
 import { defaultBackoff } from '../agent/retry.ts'
 import type { ToolContext } from '../agent/tool.ts'
-import { delay, iso } from '../lib/clock.ts'
+import { iso } from '../lib/clock.ts'
 import { isRetryable, type ModelFault } from '../model/model.ts'
 import type { Call } from '../protocol/rpc.ts'
 import type { AssignedTask, ToThread } from '../protocol/thread.ts'
 import { takeBranch } from './branch.ts'
 import { type Choice, comesFirst, Intake } from './intake.ts'
 import { type LifeOptions, toolPlace } from './life-options.ts'
+import { waitForModel } from './model-wait.ts'
 import { Parking } from './parking.ts'
 import { answerHuman } from './reply.ts'
 import { askedToStop, toldToStop } from './shutdown.ts'
@@ -78,6 +79,7 @@ export class Life {
       intake: this.#intake,
       voice: this.#voice,
       mail: () => o.session.mail,
+      inTurn: () => o.session.context.inTurn,
       isOver: () => this.#ending !== null || this.#left !== null || (this.#next !== null && this.#inHand === null),
       agrees: choice => this.#agreeToStop(choice, 'it waits for a decision', true),
       woken: () => this.#word(),
@@ -301,7 +303,7 @@ export class Life {
   /** With no model at work there is nothing to think about, so none is asked (`onlyAll`: alone it would lose what it waits for). */
   async #agreeToStop(choice: Choice, why = 'the model cannot be reached', onlyAll = false): Promise<boolean> {
     const { session, call, member } = this.#o
-    const asked = await askedToStop(call, member.name, choice.picked)
+    const asked = await askedToStop(call, member.name, choice.first)
     if (!asked || (onlyAll && !asked.wholeTeam)) return false
     const one = this.#intake.only(asked.item, session.mail)
     // A note, not the request itself: a model must not find something to decide later that was decided here.
@@ -356,28 +358,20 @@ export class Life {
     return { ...toolPlace(this.#o), call: this.#call, read: this.#read, signal, park, task }
   }
 
-  /**
-   * Every retry failed: waits longer, shown as such. True when the wait went by. Ordinary mail waits with it; what is urgent,
-   * a decision, a shutdown (which is agreed to) and the end of the task are reasons to look at once, and no failure.
-   */
-  async #park(fault: ModelFault, before: number): Promise<boolean> {
+  #park(fault: ModelFault, before: number): Promise<boolean> {
     const { clock, parkMs, model } = this.#o
-    const end = clock.mono() + (parkMs ?? 30_000) * 2 ** before
-    let woken = new AbortController()
-    this.#wake = () => woken.abort()
-    this.#voice.show('waiting', { what: `the model (${sayFault(fault)})`, whom: model.label })
-    let isOver = false
-    while (!(isOver || (await this.#isCalled()))) {
-      isOver = await delay(end - clock.mono(), woken.signal).then(
-        () => true,
-        () => false,
-      )
-      // What comes while the mail is looked at wakes the next wait.
-      if (!isOver) woken = new AbortController()
-    }
-    this.#wake = null
-    if (this.#ending === null) this.#voice.show('working')
-    return isOver
+    return waitForModel({
+      clock,
+      ms: (parkMs ?? 30_000) * 2 ** before,
+      fault,
+      label: model.label,
+      voice: this.#voice,
+      onWord: word => {
+        this.#wake = word
+      },
+      isCalled: () => this.#isCalled(),
+      isEnding: () => this.#ending !== null,
+    })
   }
 
   /** Is there a reason to end a wait for the model early? What is only looked at enters the context at the next boundary. */

@@ -1,7 +1,9 @@
 import type { MailMark } from '../agent/entry.ts'
-import { isParking } from '../protocol/request.ts'
-import type { Call } from '../protocol/rpc.ts'
-import { type Choice, comesFirst, type Intake } from './intake.ts'
+import { isParking, type Request } from '../protocol/request.ts'
+import { requestTypes } from '../protocol/request-types.ts'
+import type { Call, InboxItem } from '../protocol/rpc.ts'
+import type { Waiting } from '../protocol/teammate.ts'
+import type { Choice, Intake } from './intake.ts'
 import type { Voice } from './voice.ts'
 
 export interface ParkingOptions {
@@ -10,6 +12,8 @@ export interface ParkingOptions {
   readonly intake: Intake
   readonly voice: Voice
   readonly mail: () => MailMark
+  /** A turn is open: at the start, one that was broken off. */
+  readonly inTurn: () => boolean
   /** There is a reason to do something else. */
   readonly isOver: () => boolean
   /** Agrees to end, where the whole team is asked to among what came: it goes on from there at the next start. */
@@ -18,12 +22,17 @@ export interface ParkingOptions {
   readonly woken: () => Promise<void>
 }
 
-/** What a teammate waits for: the decision on a request that it opened. No turn starts before, but for what is urgent. */
+/**
+ * What a teammate waits for: the decisions on all requests that it opened. No turn starts before the last of them, but for what
+ * is urgent and no news of these; after such a turn it waits on.
+ */
 export class Parking {
   readonly #o: ParkingOptions
-  #request: string | null = null
+  readonly #requests = new Set<string>()
   /** A turn is due for something urgent; it waits on after that. */
   #isUrgent = false
+  /** The turn in which it was to answer what it was asked about was broken off. */
+  #owes = false
 
   constructor(o: ParkingOptions) {
     this.#o = o
@@ -31,76 +40,112 @@ export class Parking {
 
   /** Is there a request to wait for? */
   get isDue(): boolean {
-    return this.#request !== null
+    return this.#requests.size > 0
   }
 
-  /** The turn ends, to wait for this request. */
+  /** The turn ends, to wait for this request too. */
   park(request: string): void {
-    this.#request = request
+    this.#requests.add(request)
     this.#isUrgent = false
   }
 
   leave(): void {
-    this.#request = null
+    this.#requests.clear()
   }
 
   /** Why no round follows; null when one may. */
   reason(): string | null {
-    return this.#isUrgent || this.#request === null ? null : `it waits for ${this.#request}`
+    return this.#isUrgent || !this.isDue ? null : `it waits for ${[...this.#requests].join(', ')}`
   }
 
   /**
-   * After a restart, and where a turn ended: takes up the wait for the request that was opened about this task (null: about
-   * none), by the ledger's word. For the latest, where there are several; one that was asked about waits for its asker.
+   * After a restart, and where a turn ended: takes up the wait for what was opened about this task (null: about none), by the
+   * ledger's word. What was asked about waits for its asker.
    */
   async resume(task: string | null): Promise<void> {
-    const { call, name } = this.#o
-    this.#request = null
-    const listed = await call('request.list', {})
+    const { call, name, inTurn } = this.#o
+    this.#requests.clear()
+    const listed = await call('request.list', { from: name })
     if (!listed.ok) return
-    for (const request of listed.value.requests)
-      if (
-        request.from === name &&
-        isParking(request) &&
-        request.status === 'pending' &&
-        'task' in request.data &&
-        request.data.task === task
-      )
-        this.#request = request.id
+    const own = listed.value.requests.filter(
+      request => isParking(request) && 'task' in request.data && request.data.task === task,
+    )
+    for (const { id, status } of own) if (status === 'pending') this.#requests.add(id)
+    this.#owes = inTurn() && own.length > this.#requests.size
   }
 
   /**
-   * Waits for the decision, and is back when it is there, when the request was asked about, or when something urgent came.
-   * Costs nothing meanwhile.
+   * Waits for the decisions, and is back when all are there, when one of the requests was asked about, or when something
+   * urgent came. Costs nothing meanwhile.
    */
   async wait(): Promise<void> {
-    const { call, intake, voice, mail, isOver, woken, agrees } = this.#o
+    const { intake, voice, mail, isOver, woken, agrees } = this.#o
     this.#isUrgent = false
-    while (this.#request !== null && !isOver()) {
+    while (this.isDue && !isOver()) {
       // A word that comes while it looks must not be missed.
       const word = woken()
-      const found = await call('request.get', { id: this.#request })
-      const request = found.ok ? found.value.request : null
-      // What took its place is what is decided now.
-      if (request?.successor) {
-        this.#request = request.successor
-        continue
-      }
-      if (request === null || !isParking(request) || request.status === 'needs_info') {
-        this.#request = null
+      const { waiting, isAsked } = await this.#look()
+      const [first] = waiting
+      if (!first) break
+      if (isAsked) {
+        this.#isUrgent = true
         break
       }
       const choice = await intake.next(mail())
       if (choice && (await agrees(choice))) continue
       // Only looked at: it enters the context at the next boundary.
       if (choice) intake.due = true
-      if (choice?.picked.some(comesFirst)) {
+      if (choice && (await this.#calls(choice.first))) {
         this.#isUrgent = true
         break
       }
-      voice.show('waiting', { what: `${request.id}: ${request.title}`, whom: request.to, request: request.id })
+      voice.show('waiting', shown(first, waiting))
       await word
     }
     if (!isOver()) voice.show('working')
+  }
+
+  /** What is not decided yet, by the ledger's word; what took the place of a request is what is decided now. */
+  async #look(): Promise<{ waiting: Request[]; isAsked: boolean }> {
+    const waiting: Request[] = []
+    let isAsked = this.#owes
+    this.#owes = false
+    // What is added meanwhile is looked at too.
+    for (const id of this.#requests) {
+      const found = await this.#o.call('request.get', { id })
+      const request = found.ok ? found.value.request : null
+      if (request && isParking(request) && request.status === 'pending') {
+        waiting.push(request)
+        continue
+      }
+      this.#requests.delete(id)
+      if (request?.successor) this.#requests.add(request.successor)
+      else if (request?.status === 'needs_info') isAsked ||= isParking(request)
+    }
+    return { waiting, isAsked }
+  }
+
+  /** Is there a reason for a turn now among these? News of what it asked for itself comes with the last of it. */
+  async #calls(first: readonly InboxItem[]): Promise<boolean> {
+    for (const { stored } of first) {
+      const { type, requestId } = stored.message
+      if (type !== 'decision' || requestId === undefined || stored.origin !== 'daemon') return true
+      const found = await this.#o.call('request.get', { id: requestId })
+      const request = found.ok ? found.value.request : null
+      const isOwn = request?.from === this.#o.name && requestTypes[request.type].parks && request.outcome !== null
+      if (!isOwn) return true
+    }
+    return false
+  }
+}
+
+/** For screens: the first by its title, the others counted. */
+const shown = (first: Request, waiting: readonly Request[]): Waiting => {
+  const also = waiting.slice(1).map(({ id }) => id)
+  return {
+    what: `${first.id}${also.length === 0 ? '' : ` and ${also.length} more`}: ${first.title}`,
+    whom: [...new Set(waiting.map(({ to }) => to))].join(', '),
+    request: first.id,
+    ...(also.length === 0 ? {} : { also }),
   }
 }

@@ -9,11 +9,10 @@ import { coreOf } from '../support/core.ts'
 import { ManualTime } from '../support/manual-time.ts'
 
 const names = ['a', 'b', 'c', 'd']
-const config = { teammates: names.map(name => ({ name })), autoClaim: false }
 
-const team = (mode: 'git' | 'dir' = 'git') => {
+const team = (mode: 'git' | 'dir' = 'git', members = names) => {
   const time = new ManualTime()
-  const { autoClaim: _, ...rest } = config
+  const rest = { teammates: members.map(name => ({ name })) }
   const store = openMemoryStore(time.clock)
   const open = () => {
     const made = coreOf(rest, time.clock, { mode, store })
@@ -201,11 +200,12 @@ describe('a lease', () => {
 })
 
 it('of a thousand that wait for the same each is shown with the nearest before it, and the first is served', async () => {
-  const { core, handlers, lease, back } = team()
+  const many = ['a', ...Array.from({ length: 40 }, (_, i) => `m${i}`)]
+  const { core, handlers, lease, back } = team('git', many)
   await lease('a', 'path', ['src/**/*.ts'])
   const data = { kind: 'path', what: ['src/**/*.ts'] }
   for (let i = 0; i < 1000; i++)
-    await handlers.call(names[1 + (i % 3)] ?? '', 'request.open', { type: 'resource_request', title: `${i}`, data })
+    await handlers.call(many[1 + (i % 40)] ?? '', 'request.open', { type: 'resource_request', title: `${i}`, data })
   const { queued } = core.leases.shown()
   expect(queued).toHaveLength(1000)
   expect(queued.at(-1)?.behind.map(({ id }) => id)).toEqual(['req_1', 'req_1000', 'req_999', 'req_998'])

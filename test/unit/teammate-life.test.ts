@@ -292,6 +292,7 @@ describe('mail', () => {
     expect(choose(holder.inbox, { upTo: 0, early: [] }, 20, 9).mark).toEqual({ upTo: 9, early: [] })
     expect(choose([], { upTo: 3, early: [5] }, 20, 9)).toEqual({
       picked: [],
+      first: [],
       mark: { upTo: 9, early: [] },
       more: false,
     })
