@@ -53,7 +53,8 @@ export class Folders {
         const added = tasks.add(drops, { by: 'human', ...from })
         if (!added.ok) return added
         await added.value.durable
-        return ok(added.value.ids)
+        const { ids, isKnown = false } = added.value
+        return ok({ ids, isKnown })
       },
       onEdit: async (id, edit) => {
         const edited = tasks.edit(id, edit, 'human')

@@ -83,17 +83,22 @@ export class Tasks {
   /**
    * Adds tasks, all or none. `blockedBy` and `dependsOn` may name tasks by id, by drop file name or by title, in this order
    * of preference, among the new ones too; a name that nobody has yet waits. Refused: a taken id, a name that fits several
-   * tasks, a cycle (spelled out). The same `key` again adds nothing and answers with the same ids.
+   * tasks, a cycle (spelled out). The same `key` again adds nothing (`isKnown`) and answers with the same ids.
    */
   add(
     drops: readonly TaskDrop[],
     from: { by: string; file?: string; key?: string },
-  ): Result<{ ids: string[] } & Write> {
+  ): Result<{ ids: string[]; isKnown?: boolean } & Write> {
     const markId = from.key === undefined ? undefined : `drop/${from.key}`
     const known = markId === undefined ? undefined : this.#store.marks.get(markId)
     if (known && markId !== undefined) {
       this.#createAll(markId, known)
-      return ok({ ids: known.value.ids as string[], seq: this.#store.seq, durable: this.#store.flushed() })
+      return ok({
+        ids: known.value.ids as string[],
+        isKnown: true,
+        seq: this.#store.seq,
+        durable: this.#store.flushed(),
+      })
     }
     const planned = this.#plan(drops, from.file)
     if (!planned.ok) return planned

@@ -28,7 +28,7 @@ const tasksFolder = new TasksFolder({
     const added = tasks.add(drops, { by: 'human', file, key })
     if (!added.ok) return added
     await added.value.durable
-    return ok(added.value.ids)
+    return ok({ ids: added.value.ids, isKnown: added.value.isKnown === true })
   },
   onEdit: (id, edit) => tasks.edit(id, edit, 'human'),
   limits: { archiveAfter: 500 },

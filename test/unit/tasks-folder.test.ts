@@ -2,6 +2,7 @@ import {
   appendFileSync,
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -94,7 +95,7 @@ class Team {
   #drop(drops: readonly TaskDrop[], file: string, key: string) {
     this.submitted.push(file)
     const known = this.keys.get(key)
-    if (known) return ok(known)
+    if (known) return ok({ ids: known, isKnown: true })
     for (const { id } of drops)
       if (id !== undefined && store.tasks.get(id)) return fail('conflict', `id ${id} is taken`)
     const ids = drops.map(drop => {
@@ -104,7 +105,7 @@ class Team {
       return id
     })
     this.keys.set(key, ids)
-    return ok(ids)
+    return ok({ ids, isKnown: false })
   }
 
   #edit(id: string, edit: HandEdit) {
@@ -475,6 +476,46 @@ describe('drops', () => {
       'the file',
       () => existsSync(at('task_5.json')) && file('5').title === 'task 5' && folder.problems().length === 0,
     )
+  })
+
+  test("a link in the place of a task's file is no edit: it is removed, told once, and leads to what it led to", async () => {
+    add('5')
+    const folder = await team.start()
+    await folder.projected()
+    const mine = join(root, 'mine.json')
+    for (const to of ['../mine.json', '../nowhere.json', 'task_5.json', '.']) {
+      writeFileSync(mine, '{"id":"5","title":"mine"}')
+      team.problems.length = 0
+      rmSync(at('task_5.json'))
+      symlinkSync(to, at('task_5.json'))
+      await folder.settled()
+      await folder.settled()
+      expect(team.problems.map(each => [each.file, each.reason])).toEqual([
+        ['.tasks/task_5.json', expect.stringContaining(`a link to ${to} stood in the place of the file of task 5`)],
+      ])
+      expect([lstatSync(at('task_5.json')).isFile(), file('5').title]).toEqual([true, 'task 5'])
+      expect(readFileSync(mine, 'utf8')).toBe('{"id":"5","title":"mine"}')
+    }
+    expect([team.edits, folder.problems()]).toEqual([[], []])
+  })
+
+  test('a file moved back from dropped/ adds nothing: it is told once with what to do, and a copy is a new task', async () => {
+    const folder = await team.start()
+    writeFileSync(at('a.json'), '{"title":"a"}')
+    await folder.settled()
+    for (let round = 1; round <= 2; round++) {
+      renameSync(join(dir, 'dropped', 'a.json'), at('a.json'))
+      await folder.settled()
+      await folder.settled()
+      expect(team.problems.map(each => [each.file, each.reason])).toEqual(
+        Array(round).fill(['.tasks/a.json', expect.stringMatching(/^taken in before as task 1, so nothing is added/)]),
+      )
+      expect([existsSync(at('a.json')), existsSync(join(dir, 'dropped', 'a.json'))]).toEqual([false, true])
+    }
+    expect([store.tasks.size, folder.problems()]).toEqual([1, []])
+    copyFileSync(join(dir, 'dropped', 'a.json'), at('a.json'))
+    await folder.settled()
+    expect([store.tasks.size, team.problems.length]).toEqual([2, 2])
   })
 
   test('the same link again is another drop', async () => {

@@ -44,6 +44,12 @@ export const droppedEntry = (path: string, within: readonly string[]): DroppedEn
     : unread('a link to what is not a file that can be read: remove it')
 }
 
+/** Where the link of this name leads; null when it is none, or nothing is there. */
+export const linkTarget = (path: string): string | null => {
+  const found = existing(() => lstatSync(path, { throwIfNoEntry: false }))
+  return typeof found === 'object' && found.isSymbolicLink() ? target(path) : null
+}
+
 const folder = (name: string): string => `a folder, and only files are read here: put each task of ${name} in a file`
 
 const target = (path: string): string => existing(() => readlinkSync(path))

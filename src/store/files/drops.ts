@@ -46,6 +46,12 @@ export class Calm {
   }
 }
 
+/** The tasks of a drop; `isKnown`: they were there already. */
+export interface Taken {
+  readonly ids: readonly string[]
+  readonly isKnown: boolean
+}
+
 export interface DropsOptions {
   readonly dir: string
   /** `dir` relative to the team root, for people. */
@@ -60,7 +66,9 @@ export interface DropsOptions {
   readonly onDrop: (
     drops: readonly TaskDrop[],
     from: { readonly file: string; readonly key: string },
-  ) => Promise<Result<readonly string[]>>
+  ) => Promise<Result<Taken>>
+  /** The first look after a start: a file that was taken in before was only not moved away. */
+  readonly isStarting: () => boolean
   readonly onProblem: (problem: Problem) => void
   /** What was told of this file stands no more. */
   readonly onMended: (file: string) => void
@@ -85,6 +93,8 @@ export class Drops {
   readonly #options: DropsOptions
   readonly #calm: Calm
   readonly #refused = new Map<string, { readonly stamp: Stamp; readonly problem: Problem }>()
+  /** Taken in, and the disk did not let them be moved away. */
+  readonly #stuck = new Set<string>()
 
   constructor(options: DropsOptions) {
     this.#options = options
@@ -196,10 +206,13 @@ export class Drops {
       return false
     }
     try {
+      const { ids, isKnown } = result.value
       const now = stamp(this.#path(file))
-      if (now) this.#setAside(file, sameStamp(now, found.stamp) ? undefined : result.value)
+      if (now) this.#setAside(file, sameStamp(now, found.stamp) ? undefined : ids)
+      if (isKnown && !this.#stuck.delete(file) && !this.#options.isStarting()) this.#tell(file, again(ids))
     } catch (error) {
       // It stays where it is, and is known by its key at the next look.
+      this.#stuck.add(file)
       this.#options.onTrouble(file, error)
       return false
     }
@@ -208,17 +221,13 @@ export class Drops {
     return true
   }
 
-  #submit(
-    file: string,
-    found: Pick<Found, 'own' | 'bytes'>,
-    drops: readonly TaskDrop[],
-  ): Promise<Result<readonly string[]>> {
+  #submit(file: string, found: Pick<Found, 'own' | 'bytes'>, drops: readonly TaskDrop[]): Promise<Result<Taken>> {
     return this.#options.onDrop(drops, { file, key: dropKey(file, found.own, found.bytes) })
   }
 
   /** Moves the original to `dropped/`; `lateFor` names the tasks that a text saved in the last moment did not get into. */
   #setAside(file: string, lateFor: readonly string[] | undefined): void {
-    const { dir, label, onProblem } = this.#options
+    const { dir, label } = this.#options
     const to = join(dir, 'dropped')
     mkdirSync(to, { recursive: true, mode: 0o700 })
     const name = freeName(to, file)
@@ -229,13 +238,16 @@ export class Drops {
       rmSync(this.#path(file))
     } else renameSync(this.#path(file), join(to, name))
     if (lateFor)
-      onProblem({
-        kind: 'drop',
-        file: `${label}/${file}`,
-        reason: `saved again while it was being taken in: the later text is in ${label}/dropped/${name}, edit the file of task ${lateFor.join(', ')} instead`,
-        standing: false,
-        known: false,
-      })
+      this.#tell(
+        file,
+        `saved again while it was being taken in: the later text is in ${label}/dropped/${name}, edit the file of task ${lateFor.join(', ')} instead`,
+      )
+  }
+
+  /** Says it once. */
+  #tell(file: string, reason: string): void {
+    const { label, onProblem } = this.#options
+    onProblem({ kind: 'drop', file: `${label}/${file}`, reason, standing: false, known: false })
   }
 
   #refuse(file: string, at: Stamp, reasons: readonly string[]): void {
@@ -279,6 +291,9 @@ export class Drops {
     return stamp(this.#path(file)) ? readFileSync(this.#path(file), 'utf8') : undefined
   }
 }
+
+const again = (ids: readonly string[]): string =>
+  `taken in before as task ${ids.join(', ')}, so nothing is added and the file goes back to dropped/: edit the file of the task, \`team task retry\` it, or drop a copy (cp) for a new task`
 
 const noteSuffix = '.error.txt'
 

@@ -28,9 +28,27 @@ export class PutBacks {
     const name = freeName(dir, `task_${id}.rejected-${time}.json`)
     writeFileSync(join(dir, name), bytes, { mode: 0o600, flag: 'wx' })
     const reason = `${reasons.join('; ')} (put back; the edit is kept in ${label}/${name}: remove that when it is settled)`
-    const problem: Problem = { kind: 'edit', file: `${label}/${file(id)}`, reason, standing: false, known: false }
+    const problem = this.#once('edit', `${label}/${file(id)}`, reason)
     this.#kept.set(name, problem)
     return { problem, name }
+  }
+
+  /** What is told of a link that stood in the place of a task's file, and was removed. What it leads to is not touched. */
+  link(id: string, to: string): Problem {
+    const reason = `a link to ${to} stood in the place of the file of task ${id}, and was removed: edit the task's file itself, or drop a file of another name for a new task`
+    return this.#once('edit', `${this.#o.label}/${this.#o.file(id)}`, reason)
+  }
+
+  /** What is told of deleted files, which are put back. */
+  deleted(ids: readonly [string, ...string[]]): Problem {
+    const { label, file } = this.#o
+    const what = ids.length === 1 ? 'deleted' : `${ids.length} task files deleted`
+    const reason = `${what}, and put back: \`team task cancel <id>\` is the way to be rid of a task`
+    return this.#once('deleted', ids.length === 1 ? `${label}/${file(ids[0])}` : label, reason)
+  }
+
+  #once(kind: Problem['kind'], file: string, reason: string): Problem {
+    return { kind, file, reason, standing: false, known: false }
   }
 
   /** `names` is what stands in the folder. One kept by an earlier run is shown too; why it was put back was told then. */

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../lib/clock.ts'
@@ -8,6 +8,7 @@ import { idInName, isSideFile } from '../../protocol/drop.ts'
 import type { Task, TaskFile } from '../../protocol/task.ts'
 import { compareTask, type HandEdit, isStale, renderTask } from '../../protocol/task-file.ts'
 import type { Store } from '../store.ts'
+import { linkTarget } from './dropped-entry.ts'
 import { byName, Calm, calmMs, Drops, type DropsOptions } from './drops.ts'
 import { Lane } from './lane.ts'
 import { type WritePages, writePages } from './pages.ts'
@@ -88,6 +89,7 @@ export class TasksFolder {
       within: [options.root, this.#dir, ...(options.workspace === undefined ? [] : [options.workspace])],
       clock: options.clock,
       onDrop: options.onDrop,
+      isStarting: () => this.#isStarting,
       onProblem: problem => this.#report(problem),
       onMended: file => options.onMended?.(file),
       onTrouble: (file, error) => this.#troubles.tell(`${label}/${file}`, error),
@@ -233,23 +235,13 @@ export class TasksFolder {
 
   /** A drop that had the name of a task's file is out of the way: the task's own may be written. */
   #settle(taken: readonly string[]): void {
-    for (const file of taken) {
-      const id = idInName(file)
-      if (id !== null && this.#options.store.tasks.get(id)) this.touch(id)
-    }
+    for (const id of taken.map(file => this.#idOf(file))) if (id !== null) this.touch(id)
   }
 
   #restore(ids: readonly string[]): void {
     const deleted = ids.filter(id => this.#projection.known(id) && !this.#projection.isDirty(id))
-    const [first] = deleted
-    if (first !== undefined)
-      this.#report({
-        kind: 'deleted',
-        file: deleted.length === 1 ? `${label}/${fileOf(first)}` : label,
-        reason: `${deleted.length === 1 ? 'deleted' : `${deleted.length} task files deleted`}, and put back: \`team task cancel <id>\` is the way to be rid of a task`,
-        standing: false,
-        known: false,
-      })
+    const [first, ...more] = deleted
+    if (first !== undefined) this.#report(this.#putBacks.deleted([first, ...more]))
     for (const id of ids) {
       this.#projection.forget(id)
       this.touch(id)
@@ -271,6 +263,13 @@ export class TasksFolder {
     const file = fileOf(id)
     const path = join(this.#dir, file)
     const rec = store.tasks.get(id)
+    const link = rec ? linkTarget(path) : null
+    if (link !== null) {
+      if (rec?.value.file === file && (await this.#finish(file))) return this.#seen(id, undefined)
+      rmSync(path)
+      this.#refused(id, this.#putBacks.link(id, link), null)
+      return this.#seen(id, undefined)
+    }
     const at = stamp(path)
     if (!rec || !at || sameStamp(at, this.#projection.known(id))) return true
     const read = readStamped(path)
@@ -291,10 +290,8 @@ export class TasksFolder {
     }
     this.#calm.forget(file)
     if (this.#imported.has(id)) return this.#seen(id, read.stamp)
-    if (this.#isStarting && found.rev === undefined && rec.value.file === file) {
-      // Dropped under this name, taken in, and then a crash before it was moved away: the same drop makes no second task.
-      if (await this.#drops.finish(file)) return this.#seen(id, undefined)
-    }
+    if (found.rev === undefined && rec.value.file === file && (await this.#finish(file)))
+      return this.#seen(id, undefined)
     const past = this.#shown.past(id)
     if (past && found.rev !== rec.rev && isStale(past, found)) return this.#seen(id, read.stamp)
     const base = await this.#shown.base(id, found, rec.rev)
@@ -319,6 +316,11 @@ export class TasksFolder {
     return this.#seen(id, read.stamp)
   }
 
+  /** Dropped under this name, taken in, and then a crash before it was moved away: the same drop makes no second task. */
+  async #finish(file: string): Promise<boolean> {
+    return this.#isStarting && (await this.#drops.finish(file))
+  }
+
   /** This state of the file was dealt with; what the record says is to be shown in its place. */
   #seen(id: string, at: Stamp | undefined): boolean {
     if (at) this.#projection.seen(id, at)
@@ -329,8 +331,11 @@ export class TasksFolder {
 
   #putBack(id: string, read: { readonly bytes: Buffer }, reasons: readonly string[]): void {
     const { problem, name } = this.#putBacks.keep(id, read.bytes, reasons)
-    const reason = reasons.join('; ')
-    this.#options.store.note({ event: 'edit.refused', by: 'human', info: { task: id, reason, kept: name } })
+    this.#refused(id, problem, name, reasons.join('; '))
+  }
+
+  #refused(id: string, problem: Problem, kept: string | null, reason = problem.reason): void {
+    this.#options.store.note({ event: 'edit.refused', by: 'human', info: { task: id, reason, kept } })
     this.#report(problem)
   }
 
