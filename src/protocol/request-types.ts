@@ -25,7 +25,11 @@ export interface RequestTypeEntry {
   readonly parks: boolean
   /** What it is called in every list where its opener gave it no title: what is asked, in few words. */
   readonly title: (of: Asked) => string
-  /** What comes of an approval, and of nobody deciding in time. */
+  /** What its body must say; null where it needs none. */
+  readonly says: string | null
+  /** Which number of its data says how long a teammate has to decide, in ms; null for no end. The human always has time. */
+  readonly deadline: string | null
+  /** What comes of an approval, and of nobody deciding in time: shown to whoever decides. */
   readonly effect: string
 }
 
@@ -97,6 +101,8 @@ export const requestTypes = {
     approvals: 'fixed',
     parks: false,
     title: ({ from }) => `${from} asks to shut down`,
+    says: null,
+    deadline: 'graceMs',
     effect: 'the teammate ends at its next safe point; when nobody decides in time it is stopped by force, recorded so',
   },
   plan_request: {
@@ -106,6 +112,8 @@ export const requestTypes = {
     approvals: 'any',
     parks: true,
     title: ({ from, body, data }) => firstWords(body) || firstWords(`plan of ${from}: ${titles(data.tasks)}`),
+    says: 'you plan',
+    deadline: null,
     effect: 'the work described may start; proposed tasks are created',
   },
   resource_request: {
@@ -115,6 +123,8 @@ export const requestTypes = {
     approvals: 'fixed',
     parks: true,
     title: ({ data }) => firstWords(`${data.kind} ${(data.what as readonly string[]).join(', ')}`),
+    says: null,
+    deadline: null,
     effect: 'the lease is held until it is given back, its time is over or its holder ends',
   },
   merge_request: {
@@ -124,6 +134,8 @@ export const requestTypes = {
     approvals: 'any',
     parks: false,
     title: () => 'merge',
+    says: null,
+    deadline: null,
     effect: 'verify the merge and move the trunk',
   },
   permission_request: {
@@ -133,6 +145,8 @@ export const requestTypes = {
     approvals: 'no auto',
     parks: true,
     title: ({ from, data }) => firstWords(`${from} wants to run: ${data.command}`),
+    says: null,
+    deadline: null,
     effect: 'this command may run once, or what the rule shown allows from now on',
   },
   question: {
@@ -142,6 +156,8 @@ export const requestTypes = {
     approvals: 'no auto',
     parks: true,
     title: ({ from, body }) => firstWords(body) || `question of ${from}`,
+    says: 'you ask',
+    deadline: null,
     effect: 'the answer goes to who asked, who goes on',
   },
 } as const satisfies Readonly<Record<string, RequestTypeEntry>>

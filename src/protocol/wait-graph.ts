@@ -27,6 +27,9 @@ export const circle = (start: string, waitsOf: (who: string) => readonly Wait[])
   return walk(start)
 }
 
+/** How a reason begins that ends a request for a circle: its asker, who waits for it, is told. */
+export const circleReason = 'it closes a circle: '
+
 /** A circle in words: who waits for whom, and for what. */
 export const circleText = (waits: readonly Wait[]): string =>
   waits.map(({ from, to, by }) => `${from} waits for ${to}${by === null ? '' : ` (${by})`}`).join(', ')

@@ -2,6 +2,7 @@ import { asOneLine } from '../lib/text.ts'
 import type { EventType } from '../protocol/event.ts'
 import type { Effect, Request, RequestOf } from '../protocol/request.ts'
 import { requestTypes } from '../protocol/request-types.ts'
+import { circleReason } from '../protocol/wait-graph.ts'
 import type { Store } from '../store/store.ts'
 import { decisionText, undecidedText } from './decision-text.ts'
 import { humanInbox, type Outgoing } from './mail.ts'
@@ -23,9 +24,15 @@ export const newsOf = (request: Request): News[] => {
   const { id, title, history, outcome } = request
   const { by, act, text } = last
   if (act === 'open')
-    return announced(request, 'request.opened', `msg_${id}`, whole(request), {
-      data: { type: request.type, from: request.from, bodyHash: request.bodyHash },
-    })
+    return announced(
+      request,
+      'request.opened',
+      `msg_${id}`,
+      `${whole(request)}\n\nIf approved: ${requestTypes[request.type].effect}.`,
+      {
+        data: { type: request.type, from: request.from, bodyHash: request.bodyHash },
+      },
+    )
   if (act === 'answer')
     return announced(
       request,
@@ -35,8 +42,9 @@ export const newsOf = (request: Request): News[] => {
     )
   if (act === 'ask') return told(request, 'request.asked', `${by} asks about ${id} (${title}): ${text}`)
   if (outcome === 'decided') return told(request, 'request.decided', decisionText(request))
-  // Whoever waits for it must hear that it will not be decided.
-  if (!requestTypes[request.type].parks || (outcome !== 'expired' && by !== 'human')) return []
+  // Whoever waits for it must hear that it will not be decided, unless it went on without by then.
+  const isWaitedFor = outcome === 'expired' || by === 'human' || text?.startsWith(circleReason)
+  if (!requestTypes[request.type].parks || !isWaitedFor) return []
   return told(
     request,
     outcome === 'expired' ? 'request.expired' : 'request.withdrawn',

@@ -1,6 +1,6 @@
 import { timerMs } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
-import { PlanData, type RequestType, requestTypes } from '../protocol/request-types.ts'
+import { type RequestType, type RequestTypeEntry, requestTypes } from '../protocol/request-types.ts'
 import type { RpcParsed } from '../protocol/rpc.ts'
 import { type Core, deciderOf } from './core.ts'
 import { asking } from './lease-gate.ts'
@@ -8,11 +8,34 @@ import { mayOpen } from './open-bound.ts'
 import { askPermission } from './permissions.ts'
 import type { Opening } from './requests.ts'
 
+type Asked = RpcParsed<'request.open'>
+type Data = Opening<RequestType>['data']
+
+/** Types whose content the holder works out from what the asker says. */
+const workedOut: Partial<
+  Record<RequestType, (core: Core, actor: string, asked: Asked) => Result<Opening<RequestType>>>
+> = {
+  shutdown_request: (core, actor, asked) => shutdown(core, actor, asked) as Result<Opening<RequestType>>,
+  permission_request: (core, actor, { body, data }) =>
+    typeof data.command === 'string' && data.command.trim() !== ''
+      ? askPermission(core, actor, data.command, body)
+      : fail('invalid', 'say in data.command what you want to run', 'bash asks by itself: just call it'),
+}
+
+/** What must hold, beyond its schema, before a request of the type is opened. */
+const checks: Partial<Record<RequestType, (core: Core, actor: string, data: Data) => Result<null>>> = {
+  resource_request: (core, actor, data) => asking(core, actor, data as Opening<'resource_request'>['data']),
+  plan_request: ({ tasks }, _actor, data) => {
+    const proposed = (data as Opening<'plan_request'>['data']).tasks
+    return proposed === undefined ? ok(null) : tasks.check(proposed)
+  },
+}
+
 /**
  * What an asker says, as the request that the table makes of it: who may open it, who decides, until when. What it is about
  * (the task in hand) is the holder's word, never the asker's.
  */
-export const opening = (core: Core, actor: string, asked: RpcParsed<'request.open'>): Result<Opening<RequestType>> => {
+export const opening = (core: Core, actor: string, asked: Asked): Result<Opening<RequestType>> => {
   const opening = made(core, actor, asked)
   // What is there already is told once more, whatever else is open.
   if (!opening.ok || core.requests.same(opening.value)) return opening
@@ -20,67 +43,44 @@ export const opening = (core: Core, actor: string, asked: RpcParsed<'request.ope
   return may.ok ? opening : may
 }
 
-const made = (
-  core: Core,
-  actor: string,
-  { type, title, body, data }: RpcParsed<'request.open'>,
-): Result<Opening<RequestType>> => {
-  const entry = requestTypes[type]
+const made = (core: Core, actor: string, asked: Asked): Result<Opening<RequestType>> => {
+  const { type, title, body } = asked
+  const entry: RequestTypeEntry = requestTypes[type]
   if (entry.opens === 'supervisor')
     return fail('refused', `${type} is opened by the supervisor alone`, 'a claim opens it: task complete')
-  if (type === 'shutdown_request') return shutdown(core, actor, [title, body].filter(Boolean).join('\n\n'), data)
-  if (actor === 'human') return fail('refused', `${type} is opened by a teammate`, 'you may simply say so: team send')
-  if (type === 'permission_request')
-    return typeof data.command === 'string' && data.command.trim() !== ''
-      ? askPermission(core, actor, data.command, body)
-      : fail('invalid', 'say in data.command what you want to run', 'bash asks by itself: just call it')
-  const parsed = entry.data.safeParse({ ...data, task: core.tasks.inHand(actor)?.value.id ?? null })
+  if (entry.opens === 'teammate' && actor === 'human')
+    return fail('refused', `${type} is opened by a teammate`, 'you may simply say so: team send')
+  const worked = workedOut[type]?.(core, actor, asked)
+  if (worked) return worked
+  const parsed = entry.data.safeParse({ ...asked.data, task: core.tasks.inHand(actor)?.value.id ?? null })
   if (!parsed.success)
     return fail(
       'invalid',
       parsed.error.issues.map(issue => `data.${issue.path.join('.')}: ${issue.message}`).join('; '),
     )
-  if (type === 'resource_request') {
-    const may = asking(core, actor, parsed.data as Opening<'resource_request'>['data'])
-    if (!may.ok) return may
-  }
-  const proposed = type === 'plan_request' ? PlanData.parse(parsed.data).tasks : undefined
-  if ((type === 'question' || type === 'plan_request') && body.trim() === '' && !proposed)
-    return fail('invalid', `say in body what you ${type === 'question' ? 'ask' : 'plan'}`)
-  if (proposed !== undefined) {
-    const can = core.tasks.check(proposed)
-    if (!can.ok) return can
-  }
-  return ok({
-    type,
-    from: actor,
-    to: deciderOf(core, type, actor),
-    title: title?.trim() || entry.title({ from: actor, body, data: parsed.data }),
-    body,
-    data: parsed.data as Opening<RequestType>['data'],
-  })
+  const data = parsed.data as Data
+  // Tasks that are proposed speak for themselves.
+  if (entry.says !== null && body.trim() === '' && !('tasks' in data && data.tasks))
+    return fail('invalid', `say in body what ${entry.says}`)
+  const may = checks[type]?.(core, actor, data)
+  if (may && !may.ok) return may
+  const to = deciderOf(core, type as Exclude<RequestType, 'shutdown_request'>, actor)
+  return ok({ type, from: actor, to, title: title?.trim() || entry.title({ from: actor, body, data }), body, data })
 }
 
-const shutdown = (
-  core: Core,
-  actor: string,
-  body: string,
-  data: Readonly<Record<string, unknown>>,
-): Result<Opening<RequestType>> => {
+const shutdown = (core: Core, actor: string, { title, body, data }: Asked): Result<Opening<'shutdown_request'>> => {
   const of = typeof data.teammate === 'string' ? data.teammate : actor
   const own = of === actor
   if (!own && actor !== 'human' && actor !== core.config.lead)
     return fail('refused', 'only the human or the lead may ask a teammate to shut down')
   const given = typeof data.graceMs === 'number' ? data.graceMs : core.config.limits.graceSeconds * 1000
   if (!(given >= 0)) return fail('invalid', `graceMs is ${given}`, 'give milliseconds, 0 or more')
-  const graceMs = timerMs(given)
   return ok({
     type: 'shutdown_request',
     from: actor,
     to: own ? 'human' : of,
     title: own ? requestTypes.shutdown_request.title({ from: actor, body, data }) : `shut down, ${of}`,
-    body,
-    data: { teammate: of, graceMs },
-    ...(own ? {} : { deadlineMs: graceMs }),
+    body: [title, body].filter(Boolean).join('\n\n'),
+    data: { teammate: of, graceMs: timerMs(given) },
   })
 }

@@ -13,7 +13,7 @@ import {
   type RequestOf,
   refusal,
 } from '../protocol/request.ts'
-import type { RequestType } from '../protocol/request-types.ts'
+import { type RequestType, requestTypes } from '../protocol/request-types.ts'
 import type { Rec, Store, Write } from '../store/store.ts'
 import type { Mail } from './mail.ts'
 import { isCutOff, newsOf } from './news.ts'
@@ -155,7 +155,10 @@ export class Requests {
     if (long) return long
     const wall = this.#clock.wall()
     const id = `req_${this.#last + 1}`
-    const deadlineMs = o.deadlineMs === undefined ? null : timerMs(o.deadlineMs)
+    const { deadline } = requestTypes[o.type]
+    const given = deadline === null || o.to === 'human' ? undefined : o.data[deadline as keyof typeof o.data]
+    const said = o.deadlineMs ?? (given as number | undefined)
+    const deadlineMs = said === undefined ? null : timerMs(said)
     const made = Request.safeParse({
       id,
       type: o.type,

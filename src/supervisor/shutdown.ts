@@ -87,7 +87,6 @@ export class Shutdown {
         title: `shut down, ${name}`,
         body: `${o.why ?? `${o.names ? 'You are' : 'The team is'} being stopped.`} Finish or release what you have in hand, then approve; reject with a reason if stopping now would lose work.`,
         data: { teammate: name, graceMs: o.timeoutMs, ...(o.names ? {} : { wholeTeam: true }) },
-        deadlineMs: o.timeoutMs,
       })
       if (!opened.ok) throw new Error(opened.fault.message)
       const { id } = opened.value.request

@@ -1,5 +1,5 @@
 import { isWaiting, type Request } from '../protocol/request.ts'
-import { circle, circleText, type Wait } from '../protocol/wait-graph.ts'
+import { circle, circleReason, circleText, type Wait } from '../protocol/wait-graph.ts'
 import { type Core, isLive, leadInbox } from './core.ts'
 import { humanInbox } from './mail.ts'
 import type { Notices } from './notices.ts'
@@ -98,27 +98,18 @@ export class Waits {
   }
 
   #break(found: readonly Wait[]): void {
-    const { requests, mail } = this.#core
+    const { requests } = this.#core
     const text = circleText(found)
     const [last] = found
       .flatMap(({ by }) => (by === null ? [] : (requests.get(by)?.value ?? [])))
       .sort((a, b) => number(b) - number(a))
     if (!last) throw new Error(`a circle without a request: ${text}`)
-    const reason = `it closes a circle: ${text}. Give back what you hold, or go on without it`
+    const reason = `${circleReason}${text}. Give back what you hold, or go on without it`
     const isLease = last.type === 'resource_request'
     const ended = isLease
       ? requests.decide(last.id, 'supervisor', 'reject', reason)
       : requests.end(last.id, 'withdrawn', 'supervisor', reason)
     if (!ended.ok) throw new Error(`${last.id} could not be ended: ${ended.fault.message}`)
-    if (!isLease)
-      mail.send({
-        from: 'supervisor',
-        to: last.from,
-        id: `msg_${last.id}_circle`,
-        type: 'decision',
-        requestId: last.id,
-        content: `${last.id} (${last.title}) was withdrawn: ${reason}.`,
-      })
     this.#notices.tell(
       leadInbox(this.#core),
       `msg_circle_${last.id}`,

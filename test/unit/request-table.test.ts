@@ -82,5 +82,9 @@ test('who gives a request no title is told of by what is asked: the first words,
     'name staging, db',
   ])
   const told = store.inbox('user').read(0)
-  expect(told.slice(0, 3).map(({ value }) => value.message.content)).toEqual(['Tabs?', long, 'plan of alice: one, two'])
+  expect(told.slice(0, 3).map(({ value }) => value.message.content)).toEqual([
+    'Tabs?\n\nIf approved: the answer goes to who asked, who goes on.',
+    `${long}\n\nIf approved: the answer goes to who asked, who goes on.`,
+    'plan of alice: one, two\n\nIf approved: the work described may start; proposed tasks are created.',
+  ])
 })

@@ -208,7 +208,7 @@ describe('requests', () => {
     expect(requests.open(plan('short', { tasks: [{ title: 'x', description: long }] }))).toMatchObject(tooLong)
     const { id } = unwrap(requests.open(plan('ü'.repeat(500)))).request
     expect(mail.read('boss', 0, 9).items.map(({ stored }) => stored.message.content)).toEqual([
-      `plan of alice\n${'ü'.repeat(500)}`,
+      `plan of alice\n${'ü'.repeat(500)}\n\nIf approved: the work described may start; proposed tasks are created.`,
     ])
     expect(requests.decide(id, 'boss', 'ask', long)).toMatchObject(tooLong)
     unwrap(requests.decide(id, 'boss', 'ask', 'why?'))
@@ -222,7 +222,7 @@ describe('requests', () => {
     const { requests, mail } = setup()
     unwrap(requests.open({ ...merge('1'), body: '€'.repeat(3000) }))
     const said = mail.read('user', 0, 9).items.map(({ stored }) => stored.message.content)
-    expect(said).toEqual([expect.stringMatching(/^merge 1\n€+\n\[cut: it had 9008 bytes\]$/)])
+    expect(said).toEqual([expect.stringMatching(/^merge 1\n€+\n\[cut: it had 9059 bytes\]$/)])
     expect(Buffer.byteLength(said[0] ?? '')).toBeLessThanOrEqual(1000 + 2048)
   })
 

@@ -203,7 +203,7 @@ describe('a circle through a decision', () => {
     await turn('ann')
     expect(state('req_1')).toBe('waits')
     expect(core.requests.get('req_2')?.value.outcome).toBe('withdrawn')
-    const word = inbox('bob').find(({ id }) => id === 'msg_req_2_circle')
+    const word = inbox('bob').find(({ id }) => id === 'msg_req_2_2')
     expect(word).toMatchObject({ type: 'decision', requestId: 'req_2' })
     expect(word?.content).toContain('ann waits for bob (req_1)')
     expect(failures).toEqual([])
