@@ -27,7 +27,7 @@ test('a lead that ends its turns without deciding is asked once more, then the h
   expect(team.requests('lead')).toHaveLength(2)
   expect(heard(team.requests('lead')[1])).toContain('still waits for your decision')
   expect(await teamOk(['status', '--root', team.root])).toMatch(
-    /req_1 \(plan of alice.*\) waits for lead, who was asked twice/,
+    /req_1 \(I will write a\.txt\) waits for lead, who was asked twice/,
   )
   const told = (await inboxOf(team.root, 'user')).items.filter(({ stored }) =>
     stored.message.content.includes('was asked twice'),
@@ -69,5 +69,5 @@ test('two that wait for each other, one for an answer and one for a lease, are f
   const { request } = await ask(team.root, 'request.get', { id: 'req_3' })
   expect(request).toMatchObject({ type: 'question', outcome: 'withdrawn', decidedBy: null })
   expect(request.reason).toContain('bob waits for alice (req_2), alice waits for bob (req_3)')
-  expect(heard(team.requests('alice')[2])).toMatch(/req_3 \(question of alice\) was withdrawn.*: it closes a circle/)
+  expect(heard(team.requests('alice')[2])).toMatch(/req_3 \(Which schema\?\) was withdrawn.*: it closes a circle/)
 })
