@@ -5,8 +5,8 @@ import type { TeammateState, Waiting } from '../protocol/teammate.ts'
 import type { Probe } from '../sandbox/shell.ts'
 import type { Core } from './core.ts'
 import { humanInbox } from './mail.ts'
-import { unfit } from './schedule.ts'
 import { shown } from './shown.ts'
+import { stranded } from './stranded.ts'
 import type { ThreadStatus } from './threads.ts'
 
 /** A screen's worth of everything. `live` is null when no daemon runs: then teammates are shown as stopped. */
@@ -111,7 +111,7 @@ const derivedProblems = (
         `task ${task.id} "${task.title}" failed: ${withRemedy(firstLine(task.error), `team task retry ${task.id}`)}`,
       )
     if (task.status === 'pending') {
-      const nobody = task.shown === 'ready' ? nobodyFits(core, task) : null
+      const nobody = task.shown === 'ready' ? stranded(core, task) : null
       if (nobody !== null) problems.push(nobody)
       const dead = core.tasks.graph.deadBlockers(task)
       if (dead.length > 0)
@@ -146,17 +146,6 @@ const derivedProblems = (
 
 /** How many lines were no messages, of those that the human has not marked as seen. */
 const unseenLetters = ({ store }: Core): number => store.deadLetters.last - store.deadLetters.cursor(humanInbox)
-
-/** Why nobody on the team may ever be given this task, or null when somebody may. */
-const nobodyFits = (core: Core, task: TaskShown): string | null => {
-  const reasons = core.members.map(member => unfit(task, member, () => false))
-  if (reasons.some(reason => reason === null)) return null
-  const why =
-    task.assignee !== null && !core.roster.has(task.assignee)
-      ? `it is assigned to ${task.assignee}, who is not on the team`
-      : (reasons.find(reason => reason?.startsWith('it needs')) ?? reasons[0] ?? 'nobody is there')
-  return `task ${task.id} "${task.title}" can be given to nobody: ${why}`
-}
 
 /** What is wrong and the command that helps, unless the reason names it already. */
 const withRemedy = (reason: string, command: string): string =>

@@ -3,6 +3,7 @@ import { circle, circleReason, circleText, type Wait } from '../protocol/wait-gr
 import { type Core, isLive, leadInbox } from './core.ts'
 import { humanInbox } from './mail.ts'
 import type { Notices } from './notices.ts'
+import { stranded } from './stranded.ts'
 import { type EndedTurn, WaitGraph } from './wait-graph.ts'
 
 /**
@@ -13,7 +14,7 @@ import { type EndedTurn, WaitGraph } from './wait-graph.ts'
  *   leads is told once. A circle that one of its members may still end by deciding is named on the status screen.
  * - Whoever ends a turn without deciding what it was asked is asked once more. After that it stands on the status screen, and
  *   the human is told: a decision is never made by silence.
- * - A request to somebody who does not run is named too.
+ * - A request to somebody who does not run is named too, and a task that nobody can be given is told when it becomes ready.
  */
 export class Waits {
   readonly #core: Core
@@ -29,7 +30,7 @@ export class Waits {
     this.#notices = o.notices
     this.#hasEnded = o.hasEnded
     this.#failed = o.onFailure
-    const { store, leases } = o.core
+    const { store, leases, tasks } = o.core
     const follow = (request: Request) => {
       if (isWaiting(request)) this.#waiting.set(request.id, request)
       else this.#waiting.delete(request.id)
@@ -37,6 +38,9 @@ export class Waits {
     }
     for (const [, { value }] of store.requests.list()) follow(value)
     store.requests.watch((_id, { value }) => follow(value))
+    tasks.onFreed(ids => {
+      for (const id of ids) this.#freed(id)
+    })
     store.tasks.watch(() => {
       if (leases.queued().length > 0) this.look()
     })
@@ -79,6 +83,14 @@ export class Waits {
         )
     }
     return problems
+  }
+
+  /** A task that became ready and can be given to nobody is told to whoever leads. */
+  #freed(id: string): void {
+    const task = this.#core.tasks.get(id)?.value
+    const why = task ? stranded(this.#core, task) : null
+    if (task && why !== null)
+      this.#notices.tell(leadInbox(this.#core), `msg_stranded_${id}_${task.attempts}`, `${why}.`)
   }
 
   #graph(): WaitGraph {

@@ -131,6 +131,33 @@ test('a request to somebody who does not run is named, with who may decide it; o
   ])
 })
 
+test('a task that becomes ready and that nobody can be given is told to whoever leads, once', async () => {
+  const { handlers, told, core } = setup(['ann', 'bob'])
+  const tasks = [
+    { title: 'one', needs: [] },
+    { title: 'two', needs: ['magic'], dependsOn: ['one'] },
+    { title: 'three', needs: [], assignee: 'bob', dependsOn: ['one'] },
+  ]
+  unwrap(await handlers.human('task.add', { tasks }))
+  core.store.teammates.create(
+    'bob',
+    { name: 'bob', standing: 'stopped', reason: null, at: '' },
+    { event: 'teammate.stopped', by: 'human' },
+  )
+  expect(told()).toEqual([])
+  for (const m of [
+    { move: 'start', owner: 'ann', branch: null },
+    { move: 'release', reason: null },
+  ] as const)
+    unwrap(core.tasks.move('1', 'supervisor', m))
+  unwrap(core.tasks.move('1', 'supervisor', { move: 'start', owner: 'ann', branch: null }))
+  unwrap(core.tasks.finish('1', 'ann', 'done'))
+  expect(told()).toEqual([
+    'task 2 "two" can be given to nobody: it needs magic.',
+    'task 3 "three" waits for bob, who does not run (team restart bob).',
+  ])
+})
+
 describe('who is asked to decide', () => {
   test('is asked once more when it ended its turn without deciding; then the human is told, and it stands on the screen', async () => {
     const { handlers, turn, inbox, told, waits, state, core } = setup(['ann', 'bob'], { lead: 'bob' })
