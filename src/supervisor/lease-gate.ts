@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { type Claim, clash, covers } from '../protocol/lease.ts'
 import { isWaiting } from '../protocol/request.ts'
-import type { Core } from './core.ts'
+import { isWithin, realOrSame, realPath } from '../sandbox/path.ts'
+import { type Core, clonePath } from './core.ts'
 import { claim } from './leases.ts'
 
 /**
@@ -47,13 +48,12 @@ export const leased = (core: Core, actor: string, path: string): Result<null> =>
 }
 
 /** What of a lease that is asked for cannot be meant, or would keep its asker waiting for itself. */
-export const asking = ({ leases, workspace }: Core, actor: string, asked: Claim): Result<null> => {
-  const shown = asked.kind === 'path' ? asked.what.find(path => /^repo(\/|$)/.test(path)) : undefined
-  if (shown !== undefined && !existsSync(join(workspace, 'repo')))
-    return fail(
-      'invalid',
-      `paths start at the top of the workspace: ${shown.slice('repo/'.length) || '**'}, not ${shown}`,
-    )
+export const asking = (core: Core, actor: string, asked: Claim): Result<null> => {
+  const { leases } = core
+  for (const path of asked.kind === 'path' ? asked.what : []) {
+    const meant = astray(core, actor, path)
+    if (meant !== null) return fail('invalid', meant)
+  }
   const own = leases.held().find(held => held.from === actor && clash(claim(held), asked))
   const other = leases.queued().find(each => each.from !== actor && clash(claim(each), asked))
   return own && other
@@ -63,6 +63,27 @@ export const asking = ({ leases, workspace }: Core, actor: string, asked: Claim)
         `request withdraw ${own.id} gives it back; then ask for your next turn`,
       )
     : ok(null)
+}
+
+/**
+ * Why this glob would guard nothing of what is written, with the one that does; null where it is as it should be. Writes are
+ * judged by real paths from the top of the workspace.
+ */
+const astray = (core: Core, actor: string, path: string): string | null => {
+  const top = realOrSame(core.mode === 'git' ? clonePath(core, actor) : core.workspace)
+  const from = (meant: string) => `paths start at the top of the workspace: ${meant || '**'}, not ${path}`
+  if (/^repo(\/|$)/.test(path) && !existsSync(join(core.workspace, 'repo'))) return from(path.slice('repo/'.length))
+  const whole = [top, realOrSame(core.workspace)].find(folder => isWithin(folder, `/${path}`))
+  if (whole !== undefined) return from(relative(whole, `/${path}`))
+  const names = path.split('/')
+  const wild = names.findIndex(name => /[*?[{]/.test(name))
+  const plain = names.slice(0, wild < 0 ? names.length : wild).join('/')
+  const real = realPath(top, plain)
+  if (!real.ok) return `${path}: ${real.fault.message}`
+  if (real.value === join(top, plain)) return null
+  if (!isWithin(top, real.value)) return `${plain} leads out of the workspace`
+  const meant = join(relative(top, real.value), ...names.slice(wild < 0 ? names.length : wild))
+  return `${plain} is a link: ask for ${meant}, which it leads to`
 }
 
 /** A person may reject what waits for a lease, but nobody can give what another holds: null where that is not what is tried. */

@@ -12,7 +12,13 @@ const maxSeconds = 3600
 export const bash: Tool = defineTool({
   name: 'bash',
   description: 'Run a shell command in repo/.',
-  input: z.strictObject({ command: z.string().min(1), timeout_s: z.number().positive().max(maxSeconds).optional() }),
+  input: z.strictObject({
+    command: z
+      .string()
+      .min(1)
+      .refine(command => !command.includes('\0'), 'a command holds no NUL byte'),
+    timeout_s: z.number().positive().max(maxSeconds).optional(),
+  }),
   async run({ command, timeout_s }, context) {
     const { view, shell, signal, limits } = context
     const closed = await gate(context)

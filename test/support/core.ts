@@ -14,14 +14,18 @@ const unused = () => {
 export const coreOf = (
   config: Readonly<Record<string, unknown>>,
   clock = realClock,
-  { mode = 'dir', store = openMemoryStore(clock) }: { mode?: 'git' | 'dir'; store?: Store } = {},
+  {
+    mode = 'dir',
+    store = openMemoryStore(clock),
+    workspace = '/nowhere',
+  }: { mode?: 'git' | 'dir'; store?: Store; workspace?: string } = {},
 ) => {
   const parsed = Config.parse(config)
   const core = makeCore(
     {
       store,
       root: '/nowhere',
-      workspace: '/nowhere',
+      workspace,
       mode,
       config: parsed,
       members: members(parsed),

@@ -138,6 +138,12 @@ describe('text for a terminal', () => {
       }),
     ))
 
+  test('a command that only looks like another is shown as what it is', () => {
+    for (const c of ['\u200b', '\u00ad', '\u2060', '\ufeff', '\u{e0041}'])
+      expect(oneLine(`rm${c} -rf x`)).toBe('rm\ufffd -rf x')
+    expect(oneLine('e\u0301 \u05d0\u200f 👩\u200d💻')).toBe('e\u0301 \u05d0\u200f 👩\u200d💻')
+  })
+
   test('a line is never wider than its bound, wide characters counted as two', () =>
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 5, max: 40 }), (text, max) => {
@@ -203,6 +209,29 @@ describe('renderStatus', () => {
     const text = renderStatus({ ...status, tasks }, now, plain)
     expect(text).toContain('TASKS 10000 ready')
     expect(text).toContain('… and 9975 more: team task list')
+    expect(text.split('\n').length).toBeLessThan(60)
+  })
+
+  test('a thousand requests are counted, and the oldest of them named', () => {
+    const requests = Array.from(
+      { length: 1000 },
+      (_, i): Request => ({
+        ...{ id: `req_${i + 1}`, type: 'question', from: 'alice', to: 'human', status: 'pending', outcome: null },
+        ...{
+          title: `Which ${i}?`,
+          body: '',
+          bodyHash: '',
+          createdAt: at,
+          deadline: null,
+          history: [],
+          decidedBy: null,
+        },
+        ...{ decidedAt: null, reason: null, effect: null, successor: null, data: { task: null } },
+      }),
+    )
+    const text = renderStatus({ ...status, requests, problems: ['this is seen too'] }, now, plain)
+    expect(text).toMatch(/req_25 .*\n {2}… and 975 more: team requests\n/)
+    expect(text).toContain('this is seen too')
     expect(text.split('\n').length).toBeLessThan(60)
   })
 })

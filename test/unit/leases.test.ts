@@ -1,4 +1,7 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { unwrap } from '../../src/lib/result.ts'
@@ -10,12 +13,12 @@ import { ManualTime } from '../support/manual-time.ts'
 
 const names = ['a', 'b', 'c', 'd']
 
-const team = (mode: 'git' | 'dir' = 'git', members = names) => {
+const team = (mode: 'git' | 'dir' = 'git', members = names, workspace = '/nowhere') => {
   const time = new ManualTime()
   const rest = { teammates: members.map(name => ({ name })) }
   const store = openMemoryStore(time.clock)
   const open = () => {
-    const made = coreOf(rest, time.clock, { mode, store })
+    const made = coreOf(rest, time.clock, { mode, store, workspace })
     const { core, handlers } = made
     core.leases.start({
       runs: () => true,
@@ -175,6 +178,33 @@ describe('a lease', () => {
       await new Promise(resolve => server.close(resolve))
     }
     expect(await it.lease('c', 'port', [ports[0] ?? ''])).toMatchObject({ status: 'pending' })
+  })
+
+  it('on a path that nothing is written by, a link or one of the machine, is refused with the one that is meant', async () => {
+    const top = realpathSync(mkdtempSync(join(tmpdir(), 'team-leases-')))
+    try {
+      for (const folder of ['ws/src/deep', 'out']) mkdirSync(join(top, folder), { recursive: true })
+      symlinkSync('src', join(top, 'ws', 'link'))
+      symlinkSync('../../src/deep', join(top, 'ws', 'src', 'again'))
+      symlinkSync(join(top, 'out'), join(top, 'ws', 'away'))
+      symlinkSync('loop', join(top, 'ws', 'loop'))
+      symlinkSync(join(top, 'ws'), join(top, 'name'))
+      const it = team('dir', names, join(top, 'name'))
+      const refused = async (path: string) =>
+        (fault(await it.ask('a', 'path', [path])) as { message: string } | null)?.message
+      expect(await refused('link/a.ts')).toBe('link/a.ts is a link: ask for src/a.ts, which it leads to')
+      expect(await refused('./link/*/x')).toBe('link is a link: ask for src/*/x, which it leads to')
+      expect(await refused('link')).toBe('link is a link: ask for src, which it leads to')
+      expect(await refused('away/**')).toBe('away leads out of the workspace')
+      expect(await refused('loop/x')).toMatch(/is a loop of links/)
+      const start = 'paths start at the top of the workspace'
+      expect(await refused(`${top}/ws/src/**`)).toBe(`${start}: src/**, not ${top.slice(1)}/ws/src/**`)
+      expect(await refused(`${top}/ws`)).toBe(`${start}: **, not ${top.slice(1)}/ws`)
+      for (const path of ['src/a.ts', '/src/b.ts', 'new/c', 'src/deep/{d,e}', 'li*/f'])
+        expect([path, await refused(path)]).toEqual([path, undefined])
+    } finally {
+      rmSync(top, { recursive: true })
+    }
   })
 
   it('that cannot be is refused, as is waiting for oneself; nobody can approve what another holds', async () => {

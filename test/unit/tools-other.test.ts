@@ -67,6 +67,19 @@ describe('bash', () => {
     expect(text.length).toBeLessThan(2300)
   })
 
+  test('bash says what is wrong with a command that no program can be given, before anything is asked or used up', async () => {
+    const asked: string[] = []
+    const closed = toolContext(context.view, {
+      'task.gate': () => asked.push('task.gate') && null,
+      'permission.use': () => asked.push('permission.use') && { how: 'once', request: 'req_1' },
+    } as never)
+    expect(await use(closed, 'bash', { command: 'rm a\0b' })).toMatchObject({
+      isError: true,
+      text: expect.stringContaining('a command holds no NUL byte'),
+    })
+    expect(asked).toEqual([])
+  })
+
   test('G05 names what it left running, and says when time ended it', async () => {
     expect((await use(context, 'bash', { command: 'sleep 81 & echo hi' })).text).toMatch(
       /^exit 0 .*\nstill running .*: sleep 81 \(\d+\)\nhi$/,

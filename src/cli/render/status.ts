@@ -85,7 +85,7 @@ const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): stri
   )
 
 const order = ['working', 'claimed', 'ready', 'blocked', 'waiting', 'failed', 'unverified', 'completed', 'cancelled']
-/** Screens name so many tasks; the rest is counted. */
+/** Screens name so many of a kind; the rest is counted. */
 const most = 25
 
 const tasks = (status: Status, c: Paint): string => {
@@ -124,7 +124,12 @@ export const renderTasks = (list: readonly TaskShown[], c: Paint): string =>
 
 /** Requests that wait, each with the command that decides it. */
 const waitingRequests = (list: readonly Request[], now: number, c: Paint, columns: number): string =>
-  `${c.bold(c.yellow('WAITING FOR A DECISION'))}\n${renderRequests(list, now, c, columns)}\n${c.dim('  team diff <id>, then team approve <id> or team reject <id> --reason …; a question: team answer <id> …')}`
+  [
+    c.bold(c.yellow('WAITING FOR A DECISION')),
+    renderRequests(list.slice(0, most), now, c, columns),
+    ...(list.length > most ? [`  … and ${list.length - most} more: team requests`] : []),
+    c.dim('  team diff <id>, then team approve <id> or team reject <id> --reason …; a question: team answer <id> …'),
+  ].join('\n')
 
 /** One line a request, cut to `columns`: who asks whom, since when, and what. */
 export const renderRequests = (list: readonly Request[], now: number, c: Paint, columns = piped): string =>

@@ -6,7 +6,8 @@ export const paint = (colours: boolean): Paint => pc.createColors(colours)
 
 /**
  * Text of models, files and repositories made harmless for a terminal: control characters, which could move its cursor or
- * change its title, become visible pictures of themselves. Newlines and tabs stay; a CR before a newline goes.
+ * change its title, become visible pictures of themselves, and what turns text around or takes no room (so that one command
+ * looks like another) a mark. Newlines and tabs stay; a CR before a newline goes.
  */
 export const harmless = (text: string): string =>
   text
@@ -14,6 +15,7 @@ export const harmless = (text: string): string =>
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
     .replace(/[\u0000-\u0008\u000B-\u001F]/g, c => String.fromCharCode(0x2400 + c.charCodeAt(0)))
     .replace(/[\u007F-\u009F\u202A-\u202E\u2066-\u2069]/g, '\uFFFD')
+    .replace(/[\u00AD\u180E\u200B\u2060-\u2064\uFEFF\u{E0000}-\u{E007F}]/gu, '\uFFFD')
 
 /** The same in one line, at most `max` columns. */
 export const oneLine = (text: string, max = 100): string => {
