@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import type { Permissions } from './config.ts'
 import { EventType } from './event.ts'
 import { Waiting } from './teammate.ts'
 
@@ -19,6 +20,8 @@ export type ToThread =
   | { readonly t: 'mail'; readonly urgent: boolean }
   /** What your system message says of you and the team, from your next task on. */
   | ({ readonly t: 'team' } & Told)
+  /** The rules for commands as config.json has them by now: what they forbid binds at once. */
+  | { readonly t: 'rules'; readonly permissions: Permissions }
   /** End now, whatever is in hand: the grace time is over. */
   | { readonly t: 'stop'; readonly reason: string }
 

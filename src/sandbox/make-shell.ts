@@ -41,6 +41,7 @@ export const makeShell = (options: ShellOptions): Shell => {
   const longest = Math.max(512, ...secrets.map(secret => secret.length * 2))
   const live = new Set<Running>()
   let count = 0
+  let rules: readonly Permissions[] = [permissions]
 
   const start = (run: RunOptions): Running => {
     const mark = `${shellMark}${++count}`
@@ -48,7 +49,7 @@ export const makeShell = (options: ShellOptions): Shell => {
     const env = { ...scrubbed, ...run.env }
     const cwd = run.cwd ?? view.cwd
     // The word alone, as an allow rule: commands in the sandbox see the host's network.
-    const network = permissions.allow.includes('network')
+    const network = rules.every(({ allow }) => allow.includes('network'))
     const running = new Running({
       prefix: sandboxed ? ['bwrap', ...bwrapArgs({ view, version, network, cwd, env })] : [],
       cwd: sandboxed ? '/' : cwd,
@@ -69,7 +70,7 @@ export const makeShell = (options: ShellOptions): Shell => {
     mode,
     permissions,
     async run(run): Promise<CommandResult | Refused> {
-      const refused = await refusal(run, { probe, mode, permissions, sandboxed })
+      const refused = await refusal(run, { probe, mode, rules, sandboxed })
       if (refused) return refused
       for (const earlier of live) if (earlier.isOver()) live.delete(earlier)
       const cwd = run.cwd ?? view.cwd
@@ -81,6 +82,9 @@ export const makeShell = (options: ShellOptions): Shell => {
       options.onEnd?.({ mark: running.mark, left: result.left })
       const why = running.neverRan(result)
       return why === null ? result : { refused: 'no sandbox', reason: `the sandbox could not be made: ${why}` }
+    },
+    tighten(later) {
+      rules = [later, permissions]
     },
     async stop(graceMs) {
       await Promise.all([...live].map(running => running.end(graceMs)))
@@ -106,11 +110,11 @@ const neverStarted: CommandResult = {
 interface Rules {
   readonly probe: Probe
   readonly mode: SandboxMode
-  readonly permissions: Permissions
+  readonly rules: readonly Permissions[]
   readonly sandboxed: boolean
 }
 
-const refusal = async (run: RunOptions, { probe, mode, permissions, sandboxed }: Rules): Promise<Refused | null> => {
+const refusal = async (run: RunOptions, { probe, mode, rules, sandboxed }: Rules): Promise<Refused | null> => {
   if (mode === 'required' && !sandboxed)
     return {
       refused: 'no sandbox',
@@ -120,6 +124,6 @@ const refusal = async (run: RunOptions, { probe, mode, permissions, sandboxed }:
   if (run.trusted) return null
   // Reading shell takes a large parser: loaded with the first command that has to be judged.
   const { obstacle } = await import('./rules.ts')
-  const found = obstacle(run.command, permissions, sandboxed)
-  return found && { refused: found.asks ? 'not allowed' : 'denied', reason: found.reason }
+  const found = rules.map(each => obstacle(run.command, each, sandboxed)).find(each => each !== null)
+  return found ? { refused: found.asks ? 'not allowed' : 'denied', reason: found.reason } : null
 }

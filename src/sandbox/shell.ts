@@ -56,6 +56,8 @@ export interface Shell {
   readonly mode: SandboxMode
   readonly permissions: Permissions
   run(options: RunOptions): Promise<CommandResult | Refused>
+  /** From the next command on what these rules do not let run is refused too: only what they and the first ones allow runs. */
+  tighten(permissions: Permissions): void
   /** Ends every process this shell started, and what they left: TERM, then KILL after `graceMs`. */
   stop(graceMs: number): Promise<void>
 }

@@ -1,3 +1,4 @@
+import type { Member } from '../protocol/config.ts'
 import type { Stored } from '../protocol/message.ts'
 import { isEnded, type Task } from '../protocol/task.ts'
 import type { FromThread } from '../protocol/thread.ts'
@@ -93,6 +94,11 @@ export class Crew {
     this.threads.send(name, { t: 'mail', urgent: isUrgent(stored) })
   }
 
+  /** What config.json forbids by now binds from the next command on, also in a thread that is to be started anew for it later. */
+  tellRules({ name, permissions }: Member): void {
+    this.threads.send(name, { t: 'rules', permissions })
+  }
+
   /** A task that somebody else ended, or released, leaves the hands it was in. */
   taskChanged(task: Task, old: Task | undefined, by: string): void {
     if (old?.status !== 'in_progress' || old.claimed || old.owner === null || by === old.owner) return
@@ -151,6 +157,9 @@ export class Crew {
     if (message.t === 'req') void this.#answer(name, message, reply)
     else if (message.t === 'ready') {
       settleUses(core, name)
+      // It may have been started with the rules of before an edit.
+      const member = core.roster.find(name)
+      if (member) this.tellRules(member)
       store.note({ event: 'teammate.ready', by: name, info: { name } })
       hint()
     } else if (message.t === 'state' && message.state === 'idle') hint()

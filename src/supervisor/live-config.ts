@@ -185,6 +185,7 @@ export class LiveConfig {
   #tell(): void {
     const { core, crew, team } = this.#o
     for (const member of this.#wanted) {
+      crew.tellRules(member)
       if (this.#due.get(member.name)?.anew) continue
       crew.threads.begin(threadData(team(), member))
       crew.threads.send(member.name, { t: 'team', ...told(core, member) })
@@ -216,6 +217,21 @@ export class LiveConfig {
         this.#showDue(name)
         this.#o.onChange()
       })
+  }
+
+  /**
+   * The first start of a teammate, unless an edit began one already. What is edited of it meanwhile is done after; edits that
+   * are about others do not wait for it.
+   */
+  async whileMoving(name: string, act: () => Promise<void>): Promise<void> {
+    if (this.#moving.has(name) || this.#o.crew.threads.status(name) !== undefined) return
+    this.#moving.add(name)
+    try {
+      await act()
+    } finally {
+      this.#moving.delete(name)
+      this.#move(name)
+    }
   }
 
   async #moveOn(name: string): Promise<void> {
@@ -349,7 +365,7 @@ export class LiveConfig {
       stays !== undefined && core.roster.isLeaving(name)
         ? `${name} is not in config.json any more and rejected its shutdown (${stays}): it leaves at the end of its task; team down ${name} --force ends it now`
         : due
-          ? `${name}: ${due.keys.join(', ')} changed in config.json, which takes effect at its next task`
+          ? `${name}: ${due.keys.join(', ')} changed in config.json, which takes effect at its next task${due.keys.includes('permissions') ? '; what permissions forbid binds from its next command on' : ''}`
           : null
     notices.stands(`config/${name}`, text)
   }

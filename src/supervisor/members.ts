@@ -33,11 +33,17 @@ const setUpsAtOnce = 4
  * Brings every teammate up: its home, its clone, its thread. Clones are made one after another, and each teammate begins as
  * soon as its own is set up. What cannot be made ready is this teammate's trouble alone: it is shown as failed with the
  * reason, and the others work. Once the signal is aborted nothing is begun any more. Resolves when nothing of it goes on.
+ * `alone` runs each start, unless the teammate is being brought up already.
  */
-export const startMembers = async (o: MembersOptions): Promise<void> => {
+export const startMembers = async (
+  o: MembersOptions,
+  alone: (name: string, act: () => Promise<void>) => Promise<void>,
+): Promise<void> => {
   const clones = makeTurns()
   const setUps = makeTurns(setUpsAtOnce)
-  await Promise.all(o.core.members.map(member => startMember(o, member, clones, setUps).catch(o.onFailure)))
+  await Promise.all(
+    o.core.members.map(member => alone(member.name, () => startMember(o, member, clones, setUps)).catch(o.onFailure)),
+  )
 }
 
 /** The same for one, at once where no turns are given. */
@@ -52,7 +58,8 @@ export const startMember = async (
   const placed = await clones(async () => (o.signal.aborted ? null : makePlace(o, name)))
   if (placed?.ok) await setUpOnce(o, name, placed.value, setUps)
   if (placed === null || o.signal.aborted) return
-  const data = threadData(o, member)
+  // As it is by now: it may have been changed while it was set up.
+  const data = threadData(o, o.core.roster.find(name) ?? member)
   if (!placed.ok) {
     const { message, hint } = placed.fault
     const why = hint === undefined ? message : `${message} (${hint})`

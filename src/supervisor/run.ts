@@ -252,9 +252,10 @@ export class Run implements Daemon {
       runs: name => this.#core.roster.has(name) && isLive(this.#core, name),
       onFailure: error => this.fatal(error),
     })
-    await startMembers(this.#team)
-    if (this.#ended) return
+    // Before the first set-up, which may hang: an edit waits for nobody but whom it is about.
     await this.#live.start()
+    if (this.#ended) return
+    await startMembers(this.#team, (name, act) => this.#live.whileMoving(name, act))
     await store.flushed()
     this.#crew.dispatch.kick()
     this.#changed()

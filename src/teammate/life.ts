@@ -92,7 +92,7 @@ export class Life {
   }
 
   /** What the daemon says. */
-  hear(message: Exclude<ToThread, { t: 'res' | 'team' }>): void {
+  hear(message: Exclude<ToThread, { t: 'res' | 'team' | 'rules' }>): void {
     switch (message.t) {
       case 'assign':
         this.#next = message.task

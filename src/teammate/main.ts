@@ -96,6 +96,7 @@ const main = async (): Promise<void> => {
   port.on('message', (message: ToThread) => {
     if (message.t === 'res') answer(message)
     else if (message.t === 'team') told = message
+    else if (message.t === 'rules') shell.tighten(message.permissions)
     else life.hear(message)
   })
 

@@ -30,6 +30,7 @@ export const noShell: Shell = {
   mode: 'off',
   permissions: { allow: [], ask: [], deny: [] },
   run: async () => ({ refused: 'no sandbox', reason: 'test' }),
+  tighten: () => undefined,
   stop: async () => undefined,
 }
 
