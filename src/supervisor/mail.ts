@@ -110,9 +110,9 @@ export class Mail {
     const timestamp = iso(this.#clock.wall())
     const sent: Sent[] = []
     for (const name of receivers.value) {
-      // An id that a foreign line took first must not silence the supervisor.
-      const taken = out.from === 'supervisor' && this.find(name, id)?.origin === 'file'
-      const own = taken ? `${id}_supervisor` : id
+      // An id that a foreign line took first, however often, must not silence the supervisor.
+      let own = id
+      while (out.from === 'supervisor' && this.find(name, own)?.origin === 'file') own = `${own}_supervisor`
       const message: Message = {
         id: own,
         from: out.from,

@@ -325,14 +325,17 @@ describe('mail', () => {
     expect(mail.unread('alice')).toBe(0)
   })
 
-  it('says what the supervisor has to say under another id when a foreign line took the one it derives', () => {
+  it('says what the supervisor has to say under another id when foreign lines took the ones it derives', () => {
     const { mail, store, requests } = setup()
-    const message = { id: 'msg_req_1', from: 'x', to: 'user', timestamp: 't', type: 'info' as const, content: 'squat' }
-    store.inbox('user').append({ message, origin: 'file' }, { event: 'message.stored', by: 'file' })
+    const squats = ['msg_req_1', 'msg_req_1_supervisor']
+    for (const id of squats) {
+      const message = { id, from: 'x', to: 'user', timestamp: 't', type: 'info' as const, content: 'squat' }
+      store.inbox('user').append({ message, origin: 'file' }, { event: 'message.stored', by: 'file' })
+    }
     unwrap(requests.open(merge('1')))
     requests.recover()
     const ids = mail.read('user', 0, 10).items.map(item => item.stored.message.id)
-    expect(ids).toEqual(['msg_req_1', 'msg_req_1_supervisor'])
+    expect(ids).toEqual([...squats, 'msg_req_1_supervisor_supervisor'])
   })
 })
 
