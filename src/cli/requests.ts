@@ -152,9 +152,7 @@ const answer = async (cli: Cli, args: Globals & { id: string; text: string | und
   const text = read.value
   if (text === undefined || text.trim() === '') return fail('usage', 'the answer is empty')
   return withTeam(cli, args, 'change', async team => {
-    // A number alone is short for its request.
-    const id = /^\d+$/.test(args.id) ? `req_${args.id}` : args.id
-    const answered = await team.call('request.answer', { id, text })
+    const answered = await team.call('request.answer', { id: args.id, text })
     if (!answered.ok) return answered
     const { request } = answered.value
     const goesOn = request.type === 'question' && request.status === 'approved'

@@ -87,8 +87,8 @@ export const rpcMethods = {
     /** The human, of a permission: the rule shown holds from now on. */
     always: z.boolean().default(false),
   }),
-  'request.answer': z.strictObject({ id: RequestId, text: z.string() }),
-  'request.withdraw': z.strictObject({ id: RequestId, reason: z.string().optional() }),
+  'request.answer': z.strictObject({ id: z.string(), text: z.string() }),
+  'request.withdraw': z.strictObject({ id: z.string(), reason: z.string().optional() }),
 
   /** Teammates: may this command run, which the rules alone do not allow? A permission for one run is used up by the answer. */
   'permission.use': z.strictObject({ command: z.string() }),

@@ -2,7 +2,7 @@ import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { firstWords } from '../lib/text.ts'
 import type { Permissions } from '../protocol/config.ts'
-import type { Request, RequestOf } from '../protocol/request.ts'
+import { isWaiting, type Request, type RequestOf } from '../protocol/request.ts'
 import { type RequestType, requestTypes } from '../protocol/request-types.ts'
 import type { GivenRule, Use } from '../protocol/rpc.ts'
 import { narrowRule, obstacle } from '../sandbox/rules.ts'
@@ -105,7 +105,8 @@ export const cannotGive = (request: Request, by: string, decision: string): Retu
   if (by !== 'human') return fail('refused', 'only the human allows anything from now on')
   if (request.type !== 'permission_request' || decision !== 'approve')
     return fail('usage', `${request.id} is a ${request.type}: --always goes with the approval of a permission_request`)
-  return request.data.rule === null
+  // What waits no longer is refused for that.
+  return request.data.rule === null && isWaiting(request)
     ? fail(
         'refused',
         `no rule for this command would be narrow: ${request.id} can be allowed once`,

@@ -254,8 +254,14 @@ export class Requests {
     if (long) return long
     const next = answer(request, by, text, iso(this.#clock.wall()))
     if (!next) {
-      const how = request.successor ? `superseded by ${request.successor}` : (request.outcome ?? request.status)
-      return fail('refused', `nothing was asked about ${request.id}: it is ${how}`)
+      const { id, status, outcome, successor, decidedBy } = request
+      const how =
+        outcome === 'decided'
+          ? `${status} by ${decidedBy}`
+          : successor
+            ? `superseded by ${successor}`
+            : (outcome ?? status)
+      return fail('refused', `nothing was asked about ${id}: it is ${how}`)
     }
     const put = this.#put(rec, next, 'request.answered', by, {})
     if (!put.ok) return put

@@ -126,6 +126,13 @@ test('D11 each way in which a decision is refused has its own words and exit cod
   await refusedAs('ask', ids.needs_info, 'waits for \\w+ to answer already$')
   const unknown = await team(['approve', '999', '--root', root])
   expect([unknown.code, unknown.stderr]).toEqual([4, expect.stringMatching(/^team: there is no request 999$/m)])
+  for (const id of ['999', 'nonsense', 'req 1']) {
+    const ran = await team(['answer', id, 'because', '--root', root])
+    expect([ran.code, ran.stderr]).toEqual([
+      4,
+      expect.stringMatching(new RegExp(`^team: there is no request ${id}$`, 'm')),
+    ])
+  }
   const [first = ''] = ids.pending
   const changed = await team(['approve', first, '--shown', '0'.repeat(12), '--root', root])
   expect([changed.code, changed.stderr]).toEqual([

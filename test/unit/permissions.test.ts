@@ -170,6 +170,9 @@ test('always is refused where there is no rule, of other types, of a rejection, 
   expect((await fault('carol', 'request.decide', { id: narrow.id, ...always })).message).toMatch(/only the human/)
   expect([...store.marks.list()].filter(([id]) => id.startsWith('permission/'))).toEqual([])
   expect((await call('human', 'request.list', {})).requests).toHaveLength(3)
+  // What waits no longer is told as that, not as something that can still be allowed once.
+  await call('human', 'request.decide', { id: wide.id, decision: 'reject', reason: 'no' })
+  expect((await fault('human', 'request.decide', { id: wide.id, ...always })).message).toMatch(/already rejected/)
 })
 
 test('who decides: the human, or whom approvals names, never the asker itself', async () => {

@@ -109,6 +109,31 @@ describe('requests', () => {
     expect(unwrap(requests.open(merge('1', 'another head'))).request.id).not.toBe(first.id)
   })
 
+  it('D11 says of what nobody was asked about where it stands instead', () => {
+    const { requests } = setup()
+    const make = (task: string) => unwrap(requests.open(merge(task))).request.id
+    const ids = ['1', '2', '3', '4', '5', '6'].map(make)
+    const [pending = '', approved = '', rejected = '', expired = '', withdrawn = '', superseded = ''] = ids
+    unwrap(requests.decide(approved, 'human', 'approve', null))
+    unwrap(requests.decide(rejected, 'human', 'reject', null))
+    unwrap(requests.end(expired, 'expired', 'supervisor', 'late'))
+    unwrap(requests.end(withdrawn, 'withdrawn', 'human', 'no'))
+    unwrap(requests.end(superseded, 'withdrawn', 'supervisor', 'moved', pending))
+    const said = ids.map(id => {
+      const result = requests.answer(id, 'alice', 'because')
+      return result.ok ? '' : result.fault.message.replace(`nothing was asked about ${id}: it is `, '')
+    })
+    expect(said).toEqual([
+      'pending',
+      'approved by human',
+      'rejected by human',
+      'expired',
+      'withdrawn',
+      `superseded by ${pending}`,
+    ])
+    expect(requests.answer('nonsense', 'human', 'x')).toMatchObject({ fault: { code: 'unknown' } })
+  })
+
   it('D11 has its own words for each way in which a decision is refused', () => {
     const { requests, at } = setup()
     const texts = new Set<string>()
