@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Hub } from '../git/hub.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -95,6 +96,14 @@ export const verifyCommands = (core: Core, task: Task): string[] =>
 
 export const clonePath = (core: { root: string }, name: string): string => join(core.root, 'team', name, 'repo')
 
+/** Was the clone of this teammate deleted under it? What was not fetched from it is gone. */
+export const isCloneLost = ({ hub, root }: Pick<Core, 'hub' | 'root'>, name: string): boolean =>
+  hub !== null && !existsSync(join(clonePath({ root }, name), '.git'))
+
+/** Why a task leaves the hands of one whose clone was deleted: it is no fault of the task. */
+export const lostClone = (name: string): string =>
+  `the clone of ${name} was deleted; it is made again when the task is given out`
+
 /** Is this teammate on record as one that runs: neither stopped nor given up? */
 export const isLive = ({ store }: Core, name: string): boolean =>
   (store.teammates.get(name)?.value.standing ?? 'live') === 'live'
@@ -106,7 +115,7 @@ export const leadInbox = (core: Core): string =>
 /** Keeps what a teammate did on its branch before the task leaves its hands: commits, and work saved aside, go to the hub. */
 export const keepWork = async (core: Core, task: Task): Promise<void> => {
   const { hub, store } = core
-  if (!hub || task.owner === null || task.branch === null) return
+  if (!hub || task.owner === null || task.branch === null || isCloneLost(core, task.owner)) return
   const dir = clonePath(core, task.owner)
   const kept = await hub.fetchBranch(dir, task.branch)
   const warn = (text: string) => store.note({ event: 'warning', by: 'supervisor', info: { task: task.id, text } })

@@ -24,8 +24,8 @@ export interface CrewOptions {
   readonly threadEnv: () => Readonly<Record<string, string>>
   /** Answers what a thread asks. */
   readonly table: () => Handlers
-  /** Resolves when the trunk is where new work may start from. */
-  readonly bringBase: () => Promise<void>
+  /** Resolves when the trunk is where new work may start from, and the clone of `name` is there. */
+  readonly bringBase: (name: string) => Promise<void>
   /** Something changed that may leave nothing to be done. */
   readonly onChange: () => void
   /** A bug, or the journal cannot be written. */

@@ -14,7 +14,7 @@ export class Dispatch {
   readonly #core: Core
   readonly #send: (name: string, task: AssignedTask) => void
   readonly #alive: (name: string) => boolean
-  readonly #bringBase: () => Promise<void>
+  readonly #bringBase: (name: string) => Promise<void>
   readonly #problem: (key: string, text: string | null) => void
   readonly #failed: (error: unknown) => void
   readonly #ready = new ReadyList()
@@ -32,8 +32,8 @@ export class Dispatch {
     send: (name: string, task: AssignedTask) => void
     /** Can this teammate still take up its own work? */
     alive: (name: string) => boolean
-    /** Resolves when the trunk is where new work may start from. */
-    bringBase: () => Promise<void>
+    /** Resolves when the trunk is where new work may start from, and the clone of `name` is there. */
+    bringBase: (name: string) => Promise<void>
     onProblem: (key: string, text: string | null) => void
     /** A bug, or the journal cannot be written. */
     onFailure: (error: unknown) => void
@@ -186,7 +186,7 @@ export class Dispatch {
     let start: string | null = null
     let resume: string | null = null
     if (hub) {
-      await this.#bringBase()
+      await this.#bringBase(name)
       start = await hub.trunk()
       const branch = tasks.get(id)?.value.branch
       resume = branch ? unwrap(await hub.branchHead(branch)) : null

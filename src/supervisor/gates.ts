@@ -1,15 +1,21 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
-import type { Core } from './core.ts'
+import { type Core, isCloneLost, lostClone } from './core.ts'
 import { leased } from './lease-gate.ts'
 
 /**
  * May this teammate write now (in its workspace, at these paths; none given: anywhere)? What must be approved first, by the
- * ledger's word. Asked by the tools before each write, so that a gate closes as soon as the records say so.
+ * ledger's word. Asked by the tools before each write, so that a gate closes as soon as the records say so. Where its clone is
+ * gone, the task goes back to be given out anew.
  */
 export const mayWrite = (core: Core, actor: string, paths: readonly string[]): Result<null> => {
   const task = core.tasks.inHand(actor)?.value
+  if (task && isCloneLost(core, actor)) {
+    const reason = lostClone(actor)
+    core.tasks.move(task.id, 'supervisor', { move: 'release', reason })
+    return fail('refused', `task ${task.id} is not in your hands any more: ${reason}`, 'end your turn')
+  }
   const may = task ? (needsPlan(core, actor, task) ? planned(core, actor, task) : ok(null)) : unasked(core, actor)
   if (!may.ok) return may
   for (const path of paths) {

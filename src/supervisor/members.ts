@@ -6,7 +6,7 @@ import type { ThreadData, Told } from '../protocol/thread.ts'
 import { prepareHome } from '../sandbox/home.ts'
 import type { Probe, Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
-import { type Core, clonePath } from './core.ts'
+import { type Core, clonePath, isCloneLost, leadInbox } from './core.ts'
 import type { Notices } from './notices.ts'
 import { setUp } from './setup.ts'
 import type { Threads } from './threads.ts'
@@ -117,6 +117,25 @@ export const restartMember = async (o: MembersOptions, name: string): Promise<Re
   store.note({ event: 'teammate.revived', by: 'human', info: { name } })
   await store.flushed()
   return ok({ name })
+}
+
+/**
+ * Makes the clone of a teammate that runs again, and sets it up, where it was deleted under it; said once to whoever leads, and
+ * on the status screen until its next task. Throws where that cannot be done.
+ */
+export const restoreClone = async (o: MembersOptions, name: string): Promise<void> => {
+  const key = `clone/lost/${name}`
+  if (!isCloneLost(o.core, name)) return o.notices.problem(key, null)
+  const placed = await makePlace(o, name)
+  if (!placed.ok) {
+    const { message, hint } = placed.fault
+    const why = hint === undefined ? message : `${message} (${hint})`
+    throw new Error(`the clone of ${name} was deleted and cannot be made again: ${why}; then team task retry`)
+  }
+  await setUpOnce(o, name, placed.value)
+  const text = `the clone of ${name} (team/${name}/repo) was deleted and is made again: what it held and had not been claimed or released is lost`
+  o.notices.problem(key, text)
+  o.notices.tell(leadInbox(o.core), `msg_clone_${name}_${o.core.store.seq}`, text)
 }
 
 /** A teammate's home and clone, and whether the clone is new. Safe to repeat: what stands there is adopted. */

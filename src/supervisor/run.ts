@@ -23,7 +23,7 @@ import { hiddenPaths } from './hidden.ts'
 import { importRequests } from './import.ts'
 import { LiveConfig, type Means } from './live-config.ts'
 import { type DaemonLog, openLog } from './log.ts'
-import { type MembersOptions, restartMember, setStanding, startMembers } from './members.ts'
+import { type MembersOptions, restartMember, restoreClone, setStanding, startMembers } from './members.ts'
 import { Notices } from './notices.ts'
 import { PingPong } from './ping-pong.ts'
 import { afterClaim, Proof } from './proof.ts'
@@ -112,7 +112,7 @@ export class Run implements Daemon {
       threadEnv: () => this.#means.env,
       holdsBack: name => this.#live.holdsBack(name),
       table: () => this.#table,
-      bringBase: () => this.#base.bring(),
+      bringBase: name => this.#base.bring().then(() => restoreClone(this.#team, name)),
       onChange: () => {
         this.#waits.look()
         this.#changed()
