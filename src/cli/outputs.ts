@@ -17,6 +17,7 @@ import type {
 } from '../protocol/rpc.ts'
 import { Task } from '../protocol/task.ts'
 import { TeammateState, Waiting } from '../protocol/teammate.ts'
+import type { Outcome } from './demo/run.ts'
 
 // What `--json` prints, for programs. Each is held against the type that the code prints, so that one cannot change alone;
 // docs/json/ is generated from here by scripts/schema.mjs.
@@ -105,6 +106,24 @@ const givenRule = z.object({
   sandboxed: z.boolean(),
   at: z.string(),
 }) satisfies z.ZodType<GivenRule>
+const returned = z.array(z.object({ task: z.string(), why: z.string() }))
+const demo = z.object({
+  ok: z.boolean(),
+  seconds: z.number(),
+  tasks: z.object({ dropped: count, completed: count, merged: count }),
+  notDone: returned,
+  merges: z.object({ approved: count, returned, rejected: returned }),
+  plans: z.object({ approved: count }),
+  questions: z.object({ answered: count }),
+  permissions: z.object({ granted: count }),
+  leases: z.object({ held: count, waited: count }),
+  messages: z.object({ all: count, betweenTeammates: count }),
+  shutdowns: z.object({ approved: count, rejected: count }),
+  deadLetters: count,
+  tests: z.object({ passed: count, failed: count }),
+  folder: z.string().nullable(),
+  problems: z.array(z.string()),
+}) satisfies z.ZodType<Outcome>
 const Weight = z.object({ bytes: count, tokens: count })
 
 /** By command, as its file in docs/json is named. `logs` and `replay` print one of these a line. */
@@ -119,7 +138,9 @@ export const outputs = {
   }),
   inbox: z.object({ name: z.string(), cursor: count, last: count, items: z.array(inboxItem) }),
   'inbox-sent': z.object({ name: z.string(), items: z.array(inboxItem) }),
-  'inbox-dead': z.array(DeadLetter),
+  'inbox-dead': z.array(z.object({ ...DeadLetter.shape, seen: z.boolean() })) satisfies z.ZodType<
+    RpcResults['inbox.dead']['letters']
+  >,
   send: z.array(
     z.object({
       to: z.string(),
@@ -130,6 +151,9 @@ export const outputs = {
   ),
   requests: z.array(Request),
   'requests-one': Request,
+  /** Of a goal: the task that is the lead's; of `--edit`: the plan as it is proposed now. */
+  plan: taskShown,
+  'plan-edit': Request,
   permissions: z.object({ rules: z.array(givenRule), unused: z.array(Request) }),
   diff: z.object({ title: z.string(), stat: z.string(), patch: z.string() }) satisfies z.ZodType<RpcResults['diff']>,
   land: z.object({
@@ -146,6 +170,7 @@ export const outputs = {
   logs: JournalEntry,
   replay: Entry,
   prefix: z.array(Weight.extend({ name: z.string(), parts: z.array(Weight.extend({ part: z.string() })) })),
+  demo,
   doctor: z.array(
     z.object({
       what: z.string(),

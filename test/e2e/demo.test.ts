@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { fits } from '../support/fits.ts'
 
 const team = fileURLToPath(new URL('../../dist/team.cjs', import.meta.url))
 
@@ -36,6 +37,7 @@ const demo = async (name: string, args: string[], within: string[] = []) => {
 describe('team demo', () => {
   it('comes to landed work that passes its tests, one conflict and one red check mended, and takes its folder away when asked', async () => {
     const { out, err, exit } = await demo('plain', ['--json', '--no-keep'])
+    fits('demo', out)
     const summary = JSON.parse(out)
     expect({ problems: summary.problems, err, exit }).toEqual({ problems: [], err: '', exit: 0 })
     expect(summary).toMatchObject({

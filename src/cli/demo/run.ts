@@ -31,8 +31,8 @@ export interface DemoOptions {
   readonly limitMs?: number
 }
 
-/** What a demo came to. */
-interface Outcome extends Summary {
+/** What a demo came to: what `--json` prints. */
+export interface Outcome extends Summary {
   readonly ok: boolean
   readonly seconds: number
   readonly tests: { readonly passed: number; readonly failed: number }
