@@ -43,10 +43,13 @@ export const findRoot = ({ root, cwd, env }: Search): Result<string> => {
 const given = (path: string, by: string): Result<string> => {
   if (!existsSync(path) || !statSync(path).isDirectory())
     return fail('config', `${by} names ${path}, which is no directory`, 'Give the directory that holds config.json.')
-  if (!existsSync(join(path, 'config.json')))
+  if (!existsSync(join(path, 'config.json')) && !wasRun(path))
     return fail('config', `${by} names ${path}, which has no config.json`, `Run \`team init ${path}\` to make one.`)
   return ok(realpathSync(path))
 }
+
+/** A team ran here, and may still: it is asked, and stopped, also where its config.json is gone. */
+const wasRun = (dir: string): boolean => existsSync(join(dir, '.team', 'journal'))
 
 /**
  * `root`: a config.json with a `teammates` array. `broken`: one that was surely meant as such (a slip in the key, or a
@@ -57,8 +60,8 @@ const looks = (dir: string): 'root' | 'broken' | 'no' => {
   try {
     text = readFileSync(join(dir, 'config.json'), 'utf8')
   } catch (error) {
-    // One that lies there and cannot be read is told of, where the folder is surely a team's; else it is somebody else's.
-    return errnoOf(error) !== 'ENOENT' && existsSync(join(dir, '.team')) ? 'broken' : 'no'
+    // One that cannot be read, or is gone, is told of where the folder is surely a team's; else it is somebody else's.
+    return (errnoOf(error) === 'ENOENT' ? wasRun(dir) : existsSync(join(dir, '.team'))) ? 'broken' : 'no'
   }
   const parsed = parseJsonc(text)
   if (!parsed.ok) return text.includes('"teammates"') || existsSync(join(dir, '.team')) ? 'broken' : 'no'

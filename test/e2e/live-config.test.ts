@@ -2,7 +2,7 @@ import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Reply } from '../../src/model/scripted.ts'
-import { team as command, says, start, teamOk, until } from '../support/cli.ts'
+import { team as command, ended, says, start, teamOk, until } from '../support/cli.ts'
 import { gitTeam } from '../support/git-team.ts'
 import {
   ask,
@@ -329,6 +329,26 @@ test.for([
   await noProblem(team.root, 'config.json')
   expect(await told(team.root)).toHaveLength(1)
   expect(await names(team.root)).toEqual(['alice', 'bob'])
+})
+
+test('config.json removed and put back: every command still finds the team, which works on, and it can be stopped', async () => {
+  const team = await scriptedTeam({ alice: doer, bob: doer })
+  const path = join(team.root, 'config.json')
+  const child = await team.up()
+  const good = readFileSync(path, 'utf8')
+  rmSync(path)
+  await problem(team.root, /there is no .*config\.json; the team goes on/)
+  expect((await teamOk(['status'], { cwd: team.root })).includes('there is no')).toBe(true)
+  await teamOk(['task', 'add', 'Work', '--root', team.root])
+  await completed(team.root, '1')
+  writeFileSync(path, good)
+  await noProblem(team.root, 'there is no')
+  expect(await told(team.root)).toHaveLength(1)
+  rmSync(path)
+  await teamOk(['down', '--root', team.root])
+  await ended(child)
+  const up = await command(['up', '--root', team.root])
+  expect([up.code, up.stderr]).toEqual([3, expect.stringContaining('config.json')])
 })
 
 test('half-written saves, editors that rename, and twenty saves in a row tell of nothing false and end in the last', async () => {

@@ -355,6 +355,27 @@ describe('the runbook model', () => {
       expect(other.calls[0]?.args.summary).toContain('The answer is no runbook: just do it')
     })
 
+    it('so is the commit of what was left over: it waits, whatever comes meanwhile, and is made once allowed', async () => {
+      const asking: Answer = (call, nth) => {
+        if (call.name === 'bash' && nth < 4) return 'error: opened req_1, human decides. It is not run.'
+        return call.args.action === 'complete' && nth < 3 ? 'error: 1 uncommitted file: a' : fine(call, nth)
+      }
+      const first = await carry([task('~~~ file=a\nx\n~~~')], asking, names)
+      expect(brief(first.calls).map(([name, what]) => `${name} ${what}`)).toEqual([
+        'write_file repo/a',
+        'task complete',
+        expect.stringContaining('bash git add'),
+      ])
+      expect(first.text).toBe('I wait for the decision on req_1.')
+      const said = (how: string) =>
+        carry([...first.messages, decided(`req_1 (alice wants to run) was ${how} by human`)], fine, names)
+      expect(brief((await said('approved')).calls)).toEqual([
+        ['bash', expect.stringContaining('git add')],
+        ['task', 'complete'],
+      ])
+      expect(brief((await said('rejected')).calls)).toEqual([['task', 'fail']])
+    })
+
     it('a command that needed a permission is run again once that is there', async () => {
       const asking: Answer = (call, nth) =>
         call.name === 'bash' && nth === 1 ? 'error: opened req_1, human decides. It is not run.' : fine(call, nth)

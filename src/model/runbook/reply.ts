@@ -1,7 +1,7 @@
 import type { Conversation, Made, TaskItem } from './conversation.ts'
 import { parseRunbook, type Step } from './parse.ts'
 import { isError, isInterrupted, isUnstarted } from './results.ts'
-import { commitCommand, committed, name, openedBy, progress, type Want } from './step.ts'
+import { commitCommand, name, openedBy, progress, type Want } from './step.ts'
 
 /** What the runbook says next: a tool call, or a text that ends the turn. */
 export type Reply = { readonly text: string } | { readonly call: Want & { readonly id: string } }
@@ -72,7 +72,7 @@ const carryOut = (talk: Conversation, steps: readonly Step[], ours: readonly Mad
       ours.filter(call => stepOf(call.id) === i),
       talk.decisions,
     )
-    if (now.at === 'waiting') return { text: `I wait for the decision on ${now.request}.` }
+    if (now.at === 'waiting') return { text: waitingFor(now.request) }
     if (now.at === 'failed') return failing(talk, `Step ${i + 1} of ${steps.length}: ${now.reason}`)
     if (now.at === 'done') continue
     if (!talk.tools.has(now.call.name))
@@ -109,8 +109,16 @@ const close = (talk: Conversation, task: TaskItem, closing: readonly Made[]): Re
   if (last.args.action === 'fail') return failing(talk, String(last.args.summary))
   if (last.name === 'bash') {
     if (isInterrupted(last.result)) return calling(talk, 'end', again)
-    const commit = committed(task.title, last.result ?? '')
-    return commit.at === 'failed' ? failing(talk, commit.reason) : calling(talk, 'end', again)
+    // It may need a permission, and wait for it.
+    const step: Step = { line: 0, kind: 'commit', message: task.title }
+    const commit = progress(
+      step,
+      closing.filter(call => call.name === 'bash'),
+      talk.decisions,
+    )
+    if (commit.at === 'waiting') return { text: waitingFor(commit.request) }
+    if (commit.at === 'failed') return failing(talk, commit.reason)
+    return calling(talk, 'end', commit.at === 'call' ? commit.call : again)
   }
   if (unknown) return calling(talk, 'end', again)
   const left = /uncommitted|not committed|commit them/i.test(last.result ?? '')
@@ -118,6 +126,8 @@ const close = (talk: Conversation, task: TaskItem, closing: readonly Made[]): Re
     return calling(talk, 'end', { name: 'bash', args: { command: commitCommand(task.title) } })
   return failing(talk, `The claim to be done was refused: ${last.result ?? 'no answer'}`)
 }
+
+const waitingFor = (request: string): string => `I wait for the decision on ${request}.`
 
 const calling = (talk: Conversation, step: number | 'end', call: Want): Reply => ({
   call: { id: callId(step, talk.made + 1), ...call },

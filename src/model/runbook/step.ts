@@ -174,7 +174,7 @@ const written = (
 }
 
 /** How a commit went: to have nothing to commit is no failure, when an earlier attempt did it already. */
-export const committed = (message: string, result: string): Progress => {
+const committed = (message: string, result: string): Progress => {
   const run = readRun(result)
   if (run?.exit === 0) return done(`committed "${message}"`)
   if (run && /nothing to commit|nothing added to commit/.test(run.output)) return done('nothing left to commit')
