@@ -37,7 +37,7 @@ export interface TurnOptions {
     /** The turn ends with this text, which answers a message of a person: back when it is sent. The end is journaled after. */
     answers(message: string, text: string): Promise<void>
     called(turn: Turn): void
-    tool(name: string, ok: boolean): void
+    tool(call: ToolCall, result: ToolResult): void
     /** A tool threw: a bug, told to the model as an error. */
     bug(name: string, thrown: unknown): void
   }
@@ -141,7 +141,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     for (const call of calls) {
       const result = await runCall(o, call)
       session.append({ k: 'tool.result', id: call.id, name: call.name, text: result.text, isError: result.isError })
-      o.on.tool(call.name, !result.isError)
+      o.on.tool(call, result)
       o.on.progress()
     }
   }

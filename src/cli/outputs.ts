@@ -65,6 +65,7 @@ const teammateStatus = z.object({
   waiting: Waiting.nullable(),
   unread: count,
   restarts: count,
+  stall: z.string().nullable(),
   reason: z.string().nullable(),
   model: z.string(),
   tokens: z.object({ input: count, cachedInput: count, output: count, calls: count }),

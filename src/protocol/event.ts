@@ -51,6 +51,7 @@ export const eventTypes = [
   'teammate.joined',
   'teammate.left',
   'teammate.renewed',
+  'teammate.stalled',
   'teammate.turn',
   'teammate.tool',
   'model.call',

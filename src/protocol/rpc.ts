@@ -143,6 +143,8 @@ export interface TeammateStatus {
   readonly waiting: Waiting | null
   readonly unread: number
   readonly restarts: number
+  /** How it shows that it works on its task and gets nowhere; null while it gets on. */
+  readonly stall: string | null
   readonly reason: string | null
   readonly model: string
   /** Tokens, of this session. */

@@ -70,6 +70,8 @@ export const FromThread = z.discriminatedUnion('t', [
     calls: z.number(),
     context: z.number().nullable(),
   }),
+  /** It works on this task and gets nowhere, in words; null: it got on after all. */
+  z.object({ t: z.literal('stall'), task: z.string(), text: z.string().nullable() }),
   /** The thread ends of its own will, all saved. */
   z.object({ t: z.literal('bye'), reason: z.string() }),
 ])

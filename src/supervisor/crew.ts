@@ -162,6 +162,11 @@ export class Crew {
       if (member) this.tellRules(member)
       store.note({ event: 'teammate.ready', by: name, info: { name } })
       hint()
+    } else if (message.t === 'stall') {
+      const { task } = message
+      const text = message.text === null ? null : redact(message.text)
+      store.note({ event: 'teammate.stalled', by: name, info: { name, task, text } })
+      if (text !== null) this.#o.notices.stalled(name, task, text)
     } else if (message.t === 'state' && message.state === 'idle') hint()
     else if (message.t === 'event') {
       // A thread's own words may carry what a command printed; the journal must not hold a secret.

@@ -82,6 +82,18 @@ export class Notices {
     )
   }
 
+  /** Once for each attempt at a task. It works on: what to do about it is for whoever leads to say. */
+  stalled(name: string, id: string, text: string): void {
+    const task = this.#core.tasks.get(id)?.value
+    const lead = leadInbox(this.#core)
+    if (task)
+      this.tell(
+        lead === name ? humanInbox : lead,
+        `msg_stalled_${id}_${task.attempts}`,
+        `${name} works on task ${id} "${task.title}" and gets nowhere: ${text}. It goes on. A message to it may help; team task cancel ${id} or team down ${name} ends it.`,
+      )
+  }
+
   gaveUp(name: string, why: string): void {
     const { config, store } = this.#core
     this.tell(

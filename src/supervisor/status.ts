@@ -59,6 +59,7 @@ export const makeStatus = async (
         waiting: live?.waiting ? onWhom(live.waiting, leases.queued) : null,
         unread: mail.unread(member.name),
         restarts: live?.restarts ?? 0,
+        stall: live?.stall && live.stall.task === tasks.inHand(member.name)?.value.id ? live.stall.text : null,
         reason: live?.reason ?? standing?.reason ?? null,
         model: `${member.model.provider ?? 'auto'}${member.model.name === undefined ? '' : `/${member.model.name}`}`,
         tokens,

@@ -24,6 +24,8 @@ export interface ThreadStatus {
   readonly reason: string | null
   /** As the thread told it last. */
   readonly usage: Usage
+  /** The task that it works on and gets nowhere with, and how that shows. */
+  readonly stall: { readonly task: string; readonly text: string } | null
 }
 
 export type Usage = Omit<Extract<FromThread, { t: 'usage' }>, 't'>
@@ -203,7 +205,7 @@ export class Threads {
     if (this.#closing.signal.aborted) throw new Error('the threads are closed')
     if (this.#mates.has(data.name)) throw new Error(`${data.name} was started before`)
     const usage = { input: 0, cachedInput: 0, output: 0, calls: 0, context: null }
-    const status = { state, since: iso(this.#o.clock.wall()), waiting: null, restarts: 0, reason, usage }
+    const status = { state, since: iso(this.#o.clock.wall()), waiting: null, restarts: 0, reason, usage, stall: null }
     const mate: Mate = { data, status, life: null, due: null, ending: null }
     this.#mates.set(data.name, mate)
     this.#o.on.state(data.name, status)
@@ -281,12 +283,17 @@ export class Threads {
     }
     if (message.t === 'ready') {
       this.#started(mate)
+      mate.status = { ...mate.status, stall: null }
       if (free) this.#set(mate, { state: 'idle', waiting: null })
     }
     if (message.t === 'state' && free) this.#set(mate, { state: message.state, waiting: message.waiting })
     if (message.t === 'usage') {
       const { t: _, ...usage } = message
       mate.status = { ...mate.status, usage }
+    }
+    if (message.t === 'stall') {
+      const { task, text } = message
+      mate.status = { ...mate.status, stall: text === null ? null : { task, text } }
     }
     if (message.t === 'bye' && life.bye === null) {
       life.bye = message.reason

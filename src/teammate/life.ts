@@ -184,6 +184,7 @@ export class Life {
     this.#inHand = task
     this.#left = null
     this.#turn = new AbortController()
+    this.#voice.takesUp(task.id)
     this.#voice.show('working')
     const known = session.context.task?.item
     const again = known?.id === task.id && known.attempt === task.attempt
@@ -203,6 +204,7 @@ export class Life {
     // Set by hear() or by a tool in the meantime, which the compiler cannot see.
     const left = this.#left as { how: string } | null
     if (left) this.#closeTask(left.how)
+    this.#voice.takesUp(null)
     this.#inHand = null
     this.#left = null
     this.#parking.leave()

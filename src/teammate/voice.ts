@@ -5,6 +5,7 @@ import type { Model } from '../model/model.ts'
 import type { Member } from '../protocol/config.ts'
 import type { Waiting } from '../protocol/teammate.ts'
 import type { FromThread } from '../protocol/thread.ts'
+import { advance, atStart, type Step } from './stall.ts'
 
 type State = Extract<FromThread, { t: 'state' }>['state']
 
@@ -21,6 +22,8 @@ export class Voice {
     post: (message: FromThread) => void
   }
   #shown = ''
+  #task: string | null = null
+  #pace = atStart
   /** Grows with every answer and every tool result. */
   progress = 0
 
@@ -65,6 +68,21 @@ export class Voice {
     })
   }
 
+  /** This task is in hand from now on (null: none): how it gets on with it is counted anew. */
+  takesUp(task: string | null): void {
+    this.#task = task
+    this.#pace = atStart
+  }
+
+  /** Tells of a stall when it is noticed, and when it is over. */
+  #step(step: Step): void {
+    if (this.#task === null) return
+    const before = this.#pace.stall
+    this.#pace = advance(this.#pace, step)
+    const { stall: text } = this.#pace
+    if (text !== before) this.#o.post({ t: 'stall', task: this.#task, text })
+  }
+
   /** What a turn tells while it runs. */
   get ofTurn(): Omit<TurnOptions['on'], 'answers'> {
     return {
@@ -78,10 +96,14 @@ export class Voice {
       },
       usage: () => this.usage(),
       called: ({ fault, stop, calls, usage }) => {
+        if (!fault) this.#step({ k: 'model' })
         if (!fault) this.event('model.call', { stop, calls: calls.map(call => call.name), ...usage })
         else if (fault.kind !== 'aborted') this.event('model.failed', { kind: fault.kind, message: fault.message })
       },
-      tool: (tool, isOk) => this.event('teammate.tool', { tool, ok: isOk }),
+      tool: ({ name, arguments: args }, { text, isError }) => {
+        this.event('teammate.tool', { tool: name, ok: !isError })
+        this.#step({ k: 'tool', name, args, text, isError })
+      },
       bug: (tool, thrown) =>
         this.event('warning', {
           text: `tool ${tool} threw`,

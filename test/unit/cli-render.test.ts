@@ -35,6 +35,7 @@ const mate: TeammateStatus = {
   waiting: { what: 'model', whom: 'http://h/v1' },
   unread: 2,
   restarts: 1,
+  stall: null,
   reason: null,
   model: 'runbook',
   tokens: { input: 12_345, cachedInput: 0, output: 678, calls: 3 },

@@ -78,6 +78,10 @@ const words: Partial<Record<EventType, Say>> = {
   'task.retried': task('made pending again:'),
   'task.edited': task('edited'),
   'task.stuck': (info, entry) => `${taskName(entry, info)} cannot go on${because(info.by ?? info.reason)}`,
+  'teammate.stalled': info =>
+    info.text === null
+      ? `gets on with task ${text(info.task)} again`
+      : `gets nowhere with task ${text(info.task)}${because(info.text)}`,
   'drop.refused': info => `refused ${text(info.file)}${because(info.reason ?? info.text)}`,
   'edit.refused': info => `put back an edit of ${text(info.file ?? info.task)}${because(info.reason ?? info.text)}`,
   'message.stored': (info, entry) => `→ ${text(info.to ?? info.inbox)}: ${text(mail(entry).content)}`,

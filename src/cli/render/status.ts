@@ -76,6 +76,7 @@ const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): stri
         oneLine(mate.model.replace(/^(.+)\/\1$/, '$1'), 30),
         [
           ...(mate.waiting ? [`waits for ${oneLine(mate.waiting.what, 60)} (${oneLine(mate.waiting.whom, 40)})`] : []),
+          ...(mate.stall === null ? [] : [c.yellow(`gets nowhere: ${oneLine(mate.stall, 100)}`)]),
           ...(mate.restarts > 0 ? [plural(mate.restarts, 'restart')] : []),
           ...(mate.reason === null ? [] : [oneLine(mate.reason, 100)]),
         ].join('; '),

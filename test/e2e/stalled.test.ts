@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest'
+import type { Reply } from '../../src/model/scripted.ts'
+import { teamOk, until } from '../support/cli.ts'
+import { ask, gate, inboxOf, journal, killed, type Script, scriptedTeam } from '../support/scripted-team.ts'
+
+const call = (name: string, args: Readonly<Record<string, unknown>>): Reply => ({ calls: [{ name, args }] })
+
+test('a teammate that makes the same call over and over is noted, shown and told to the lead, once; it goes on, and it is seen when it gets on', async () => {
+  const late = gate()
+  const more = gate()
+  const alice: Script = async (_request, n) => {
+    if (n < 20) return call('read_file', { path: 'NOTES.md' })
+    if (n === 20) await late.opened
+    if (n === 21) await more.opened
+    return n === 20
+      ? call('write_file', { path: 'out/a.txt', content: 'at last' })
+      : call('task', { action: 'complete', summary: 'written' })
+  }
+  const boss: Script = () => 'Read.'
+  const team = await scriptedTeam(
+    { boss, alice },
+    { lead: 'boss', teammates: [{ name: 'boss', autoClaim: false }, { name: 'alice' }] },
+  )
+  const stall = async () =>
+    (await ask(team.root, 'status', {})).teammates.find(({ name }) => name === 'alice')?.stall ?? null
+  await teamOk(['task', 'add', 'Look', '--root', team.root])
+  const daemon = await team.up()
+  await until(() => team.requests('alice').length === 21)
+  expect(await stall()).toBe('the same call of read_file, with the same result, 8 times in a row')
+  expect(await teamOk(['status', '--root', team.root])).toMatch(/alice .*gets nowhere: the same call of read_file/)
+  const told = (await inboxOf(team.root, 'boss')).items.filter(({ stored }) =>
+    stored.message.id.startsWith('msg_stalled'),
+  )
+  expect(told.map(({ stored }) => stored.message.content)).toEqual([
+    expect.stringMatching(/^alice works on task 1 "Look" and gets nowhere: the same call .* It goes on\./),
+  ])
+  late.open()
+  await until(() => team.requests('alice').length === 22)
+  expect(await stall()).toBeNull()
+  const noted = (await journal(team.root)).filter(({ event }) => event === 'teammate.stalled')
+  expect(noted.map(({ info }) => info?.text)).toEqual([expect.stringMatching(/8 times/), null])
+  more.open()
+  await until(async () => (await ask(team.root, 'task.get', { id: '1' })).task.status === 'completed')
+  await killed(daemon)
+})

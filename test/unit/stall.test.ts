@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest'
+import { advance, atStart, callsWithoutEffect, type Pace, type Step, sameCalls } from '../../src/teammate/stall.ts'
+
+const model: Step = { k: 'model' }
+const tool = (name: string, args: object = {}, text = 'done', isError = false): Step => ({
+  k: 'tool',
+  name,
+  args: JSON.stringify(args),
+  text,
+  isError,
+})
+const after = (...steps: readonly Step[]): Pace => steps.reduce(advance, atStart)
+const times = (n: number, ...steps: Step[]): Step[] => Array.from({ length: n }, () => steps).flat()
+
+test('the same call with the same arguments and result is a stall from the eighth on, however long a command took', () => {
+  const run = (ms: number) => tool('bash', { command: 'npm test' }, `exit 1 in ${ms}.2 s\nred`)
+  expect(after(...times(sameCalls - 1, model, run(1))).stall).toBeNull()
+  expect(after(...times(sameCalls - 1, model, run(1)), model, run(12)).stall).toMatch(
+    /^the same call of bash.* 8 times/,
+  )
+  // A refused one, one of no tool there is, and a write of the same file count as well.
+  for (const each of [tool('x', {}, 'error: no tool', true), tool('write_file', { path: 'a', content: 'b' })])
+    expect(after(...times(sameCalls, model, each)).stall).not.toBeNull()
+})
+
+test('other arguments, another result, or another call in between is no stall', () => {
+  const loops = [
+    (n: number) => tool('read_file', { path: `${n}` }),
+    (n: number) => tool('read_file', { path: 'a' }, `${n}`),
+    (n: number) => tool(n % 2 ? 'ls' : 'grep'),
+  ]
+  for (const each of loops)
+    expect(after(...Array.from({ length: 3 * sameCalls }, (_, n) => [model, each(n)]).flat()).stall).toBeNull()
+})
+
+test('so many calls of the model without anything that lasts are a stall; what lasts begins the count anew, and ends it', () => {
+  const look = Array.from({ length: callsWithoutEffect }, (_, n) => [model, tool('read_file', { path: `${n}` })]).flat()
+  const early = look.slice(0, -2)
+  expect(after(...early).stall).toBeNull()
+  const stalled = after(...look)
+  expect(stalled.stall).toMatch(/^100 calls of its model since/)
+  const lasting = [
+    tool('write_file'),
+    tool('edit_file'),
+    tool('message'),
+    tool('request', { action: 'open' }),
+    tool('ask_user'),
+    tool('task', { action: 'create' }),
+    tool('bash', { command: 'git add -A && git commit -qm x' }, 'exit 0 in 0.1 s'),
+  ]
+  for (const each of lasting) {
+    expect(advance(stalled, each), JSON.stringify(each)).toMatchObject({ calls: 0, stall: null })
+    expect(after(...early, each, ...early).stall).toBeNull()
+  }
+  for (const each of [
+    tool('task', { action: 'list' }),
+    tool('todo'),
+    tool('write_file', {}, 'error: no', true),
+    tool('bash', { command: 'git commit -qm x' }, 'exit 1 in 0.1 s'),
+    tool('bash', { command: 'git log; ls commit' }, 'exit 0 in 0.1 s'),
+  ])
+    expect(advance(stalled, each).stall, JSON.stringify(each)).not.toBeNull()
+})
