@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, writeFileSync } from 'node:fs'
+import { chmodSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { cleanEnv, command, team, teamOk, teamRoot, tempFolder } from '../support/cli.ts'
@@ -58,6 +58,71 @@ describe.skipIf(!has('bash'))('bash', () => {
 
   test('where there is no team root nothing is offered, and nothing is said', async () => {
     expect(await inBash(['chat', ''], '/')).toEqual([])
+  })
+})
+
+/** What `team task show` and the like are offered in zsh, by the function that both it and bash ask. */
+const inZsh = async (words: readonly string[], cwd: string): Promise<string[]> => {
+  const script = await teamOk(['completion', 'zsh'])
+  const load = `compdef() { :; }; eval "$SCRIPT"; _team_words "$@"`
+  const env = { ...cleanEnv(), HOME: tempFolder(), SCRIPT: script, PATH: `${installed()}:${process.env.PATH}` }
+  const ran = spawnSync('zsh', ['-f', '-c', load, 'zsh', words.at(-1) ?? '', ...words.slice(0, -1)], {
+    cwd,
+    encoding: 'utf8',
+    env,
+  })
+  expect(ran.stderr).toBe('')
+  return ran.stdout.split('\n').filter(Boolean)
+}
+
+/** What fish offers, each with what it is. */
+const inFish = async (words: readonly string[], cwd: string): Promise<string[]> => {
+  const script = await teamOk(['completion', 'fish'])
+  const env = {
+    ...cleanEnv(),
+    HOME: tempFolder(),
+    SCRIPT: script,
+    LINE: `team ${words.join(' ')}`,
+    PATH: `${installed()}:${process.env.PATH}`,
+    LC_ALL: 'C.UTF-8',
+  }
+  const ran = spawnSync('fish', ['--no-config', '-c', 'echo $SCRIPT | source; complete -C $LINE'], {
+    cwd,
+    encoding: 'utf8',
+    env,
+  })
+  expect(ran.stderr).toBe('')
+  return ran.stdout.split('\n').filter(Boolean)
+}
+
+describe.each([
+  ['bash', inBash],
+  ['zsh', inZsh],
+  ['fish', inFish],
+] as const)('odd names in %s', (shell, offered) => {
+  test.skipIf(!has(shell))('are data: nothing of them is run, and no word is broken in two', async () => {
+    const root = teamRoot({ teammates: [{ name: 'front-end' }, { name: 'bob' }], sandbox: 'off' })
+    const evil = (mark: string) => `'"\`touch ${mark}\` $(touch ${mark}) \${HOME} ; touch ${mark} # 中文 \n--help \t* ?`
+    await teamOk(['task', 'add', evil('title'), '--root', root])
+    await teamOk(['task', 'add', 'Two', '--root', root])
+    const files = readdirSync(root).sort()
+    const ids = async (words: string[]) => (await offered(words, root)).map(line => line.split('\t')[0])
+    const both = async () => {
+      expect(await ids(['task', 'show', ''])).toEqual(['1', '2'])
+      expect(await ids(['chat', 'f'])).toEqual(shell === 'zsh' ? ['front-end', 'bob'] : ['front-end'])
+    }
+    await both()
+    // What lies in the folders and is not the program's is offered only where it can be an id or a name.
+    for (const [i, id] of [evil('id'), '$(touch id)', '`touch id`', '-x', 'a\tb', 'a\nb', '*'].entries())
+      writeFileSync(join(root, '.tasks', `hand-${i}.json`), JSON.stringify({ id, title: 'x', status: 'pending' }))
+    writeFileSync(
+      join(root, 'config.json'),
+      JSON.stringify({
+        teammates: [{ name: 'front-end' }, { name: 'bob' }, { name: '$(touch name)' }, { name: 'a b' }],
+      }),
+    )
+    await both()
+    expect(readdirSync(root).sort()).toEqual(files)
   })
 })
 

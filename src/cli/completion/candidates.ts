@@ -11,7 +11,16 @@ type Candidate = readonly [word: string, about: string]
  * What the running daemon says, else what the files say: for a shell that completes, so it is quick, and whatever cannot be
  * read gives no candidates. Part of the fast path: imports nothing heavy.
  */
-export const candidates = async (root: string, kind: string): Promise<Candidate[]> => {
+export const candidates = async (root: string, kind: string): Promise<Candidate[]> =>
+  (await all(root, kind)).filter(([word]) => isWord(word))
+
+/**
+ * Shells put what they are offered into the command line as it is, where `$(…)` would be run: whatever lies in the folders and
+ * cannot be an id or a name is not offered.
+ */
+const isWord = (word: string): boolean => /^[A-Za-z0-9][\w.-]*$/.test(word)
+
+const all = async (root: string, kind: string): Promise<Candidate[]> => {
   const known = (await fromDaemon(root)) ?? fromFiles(root)
   const tasks = known.tasks.map((each): Candidate => [each.id, `${each.status}: ${each.title}`])
   const requests = known.requests.map((each): Candidate => [each.id, each.title])
