@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, openSync } from 'node:fs'
+import { closeSync, constants, fstatSync, fsyncSync, openSync, readFileSync, type Stats, statSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Fault } from './result.ts'
@@ -62,6 +62,35 @@ export const errnoOf = (thrown: unknown): string | undefined => {
   if (!(thrown instanceof Error)) return undefined
   const { code } = thrown as NodeJS.ErrnoException
   return typeof code === 'string' && /^E[A-Z0-9]+$/.test(code) ? code : undefined
+}
+
+/**
+ * Opens a regular file. Anything else of that name is refused as the disk refuses: a pipe would keep its opener waiting for
+ * the other end, a device may have no end.
+ */
+export const openPlain = (path: string, flags: number, mode?: number): number => {
+  const there = statSync(path, { throwIfNoEntry: false })
+  if (there && !there.isFile()) throw notPlain(there)
+  const fd = openSync(path, flags | constants.O_NONBLOCK, mode)
+  const stat = fstatSync(fd)
+  if (stat.isFile()) return fd
+  closeSync(fd)
+  throw notPlain(stat)
+}
+
+const notPlain = (stat: Stats): Error =>
+  Object.assign(new Error('this is not a file that can be read and written: take it away'), {
+    code: stat.isDirectory() ? 'EISDIR' : 'ENOTSUP',
+  })
+
+/** The bytes of a regular file; see `openPlain`. */
+export const readPlain = (path: string): Buffer => {
+  const fd = openPlain(path, constants.O_RDONLY)
+  try {
+    return readFileSync(fd)
+  } finally {
+    closeSync(fd)
+  }
 }
 
 /** What lies at `path` is of the wrong kind. */

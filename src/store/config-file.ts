@@ -1,7 +1,7 @@
-import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { existsSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import * as z from 'zod'
-import { errnoOf, unreadable } from '../lib/files.ts'
+import { errnoOf, readPlain, unreadable } from '../lib/files.ts'
 import { type Jsonc, parseJsonc } from '../lib/jsonc.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
@@ -47,7 +47,7 @@ export const loadConfig = (root: string): Result<LoadedConfig> => {
   const file = join(root, 'config.json')
   let text: string
   try {
-    text = readFileSync(file, 'utf8')
+    text = readPlain(file).toString('utf8')
   } catch (cause) {
     if (errnoOf(cause) === 'ENOENT') return fail('config', `there is no ${file}`, 'Run `team init` to make one.', cause)
     const fault = unreadable(file, cause)

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { existsSync, realpathSync, statSync } from 'node:fs'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
-import { errnoOf } from '../lib/files.ts'
+import { errnoOf, readPlain } from '../lib/files.ts'
 import { parseJsonc } from '../lib/jsonc.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
@@ -58,7 +58,7 @@ const wasRun = (dir: string): boolean => existsSync(join(dir, '.team', 'journal'
 const looks = (dir: string): 'root' | 'broken' | 'no' => {
   let text: string
   try {
-    text = readFileSync(join(dir, 'config.json'), 'utf8')
+    text = readPlain(join(dir, 'config.json')).toString('utf8')
   } catch (error) {
     // One that cannot be read, or is gone, is told of where the folder is surely a team's; else it is somebody else's.
     return (errnoOf(error) === 'ENOENT' ? wasRun(dir) : existsSync(join(dir, '.team'))) ? 'broken' : 'no'

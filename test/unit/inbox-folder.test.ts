@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import {
   appendFileSync,
   existsSync,
@@ -7,6 +8,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
@@ -476,4 +478,45 @@ describe('files that are cut, replaced or rotated', () => {
     expect(contents()).toEqual(['one', own.content, 'unread'])
     expect(readFileSync(path(), 'utf8')).toBe('')
   })
+})
+
+test.each([
+  ['a pipe', (at: string) => spawnSync('mkfifo', [at])],
+  ['a device', (at: string) => symlinkSync('/dev/zero', at)],
+  ['a folder', (at: string) => mkdirSync(at)],
+])(
+  '%s in the place of an inbox holds nobody up: it is told, others get their mail, and it goes on when that is gone',
+  async (_what, put) => {
+    const folder = await start({ sweepMs: 100 })
+    await send('before')
+    await folder.settled()
+    rmSync(path())
+    put(path())
+    await send('meanwhile')
+    drop(line({ to: 'bob', content: 'for bob' }), 'bob')
+    await until('told', () =>
+      problems.some(({ file, reason }) => file.includes('alice') && /take it away/.test(reason)),
+    )
+    await until('bob has his', () => contents('bob').includes('for bob'))
+    expect(contents()).toEqual(['before', 'meanwhile'])
+    expect(folder.problems()).toHaveLength(1)
+    rmSync(path(), { recursive: true })
+    drop(line({ content: 'after' }))
+    await until('it goes on', () => contents().includes('after') && folder.problems().length === 0)
+    await until('what was sent is there', () => readFileSync(path(), 'utf8').includes('meanwhile'))
+  },
+)
+
+test('a pipe or a device in the place of the dead letters is told, and the lines are kept', async () => {
+  for (const put of [(at: string) => spawnSync('mkfifo', [at]), (at: string) => symlinkSync('/dev/zero', at)]) {
+    const at = join(root, '.messages', 'dead-letter.jsonl')
+    mkdirSync(join(root, '.messages'), { recursive: true })
+    rmSync(at, { force: true })
+    put(at)
+    const folder = await start()
+    drop(`no message ${put}\n`)
+    await until('told', () => folder.problems().some(({ reason }) => /take it away/.test(reason)))
+    expect(store.deadLetters.last).toBeGreaterThan(0)
+    await stop()
+  }
 })

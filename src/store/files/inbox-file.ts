@@ -3,7 +3,6 @@ import {
   constants,
   fstatSync,
   mkdirSync,
-  openSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -13,7 +12,7 @@ import {
 import { join, relative } from 'node:path'
 import * as z from 'zod'
 import { type Clock, iso } from '../../lib/clock.ts'
-import { splitLines } from '../../lib/files.ts'
+import { openPlain, splitLines } from '../../lib/files.ts'
 import type { Limits } from '../../protocol/config.ts'
 import { readForeign, renderMessage } from '../../protocol/foreign-message.ts'
 import type { Message, Stored } from '../../protocol/message.ts'
@@ -108,7 +107,7 @@ export class InboxFile {
   }
 
   async #start(): Promise<void> {
-    closeSync(openSync(this.path, 'a', 0o600))
+    closeSync(openPlain(this.path, appending, 0o600))
     const present = new Set<string>()
     await this.#scan()
     for (const path of [this.path, ...this.#mark.old.map(old => join(this.#archive, old.file))])
@@ -155,7 +154,7 @@ export class InboxFile {
    */
   append(): { readonly againMs: number; readonly scan: boolean } {
     if (this.#outbox.length === 0) return { againMs: 0, scan: false }
-    const fd = openSync(this.path, constants.O_RDWR | constants.O_APPEND | constants.O_CREAT, 0o600)
+    const fd = openPlain(this.path, appending, 0o600)
     try {
       const stat = fstatSync(fd, { bigint: true })
       const size = Number(stat.size)
@@ -193,7 +192,7 @@ export class InboxFile {
     mkdirSync(this.#archive, { recursive: true, mode: 0o700 })
     const file = `${name}.${lastNumber(this.#archive, name) + 1}.jsonl`
     renameSync(this.path, join(this.#archive, file))
-    closeSync(openSync(this.path, 'a', 0o600))
+    closeSync(openPlain(this.path, appending, 0o600))
     this.#mark = {
       generation: generation + 1,
       place: startPlace,
@@ -321,6 +320,8 @@ export class InboxFile {
   }
 }
 
+const appending = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT
+
 /** Is this the inbox of somebody who left, with nothing in it that was not read then? */
 export const isReadUp = (store: Store, name: string, path: string): boolean => {
   const mark = InboxMark.safeParse(store.marks.get(`inbox/${name}`)?.value)
@@ -343,7 +344,7 @@ const lastNumber = (archive: string, name: string): number =>
 
 /** Ids of the messages that stand in a file. */
 const idsIn = (path: string): string[] => {
-  if (!statSync(path, { throwIfNoEntry: false })) return []
+  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) return []
   return splitLines(readFileSync(path)).lines.flatMap(line => {
     if (line.bytes.at(-1) !== 0x7d) return []
     const id = /^\{"id":"([^"\\]+)"/.exec(line.bytes.toString('utf8', 0, 200))?.[1]

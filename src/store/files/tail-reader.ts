@@ -1,6 +1,6 @@
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, readSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { splitLines } from '../../lib/files.ts'
+import { openPlain, splitLines } from '../../lib/files.ts'
 
 /** A place in a file that others append to, and enough to tell whether it is still the same file up to there. */
 export interface Place {
@@ -110,7 +110,7 @@ const lastBytes = (before: Buffer, read: Buffer): Buffer =>
 
 const openIfThere = (path: string): number | undefined => {
   try {
-    return openSync(path, 'r')
+    return openPlain(path, constants.O_RDONLY)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
