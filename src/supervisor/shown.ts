@@ -27,7 +27,10 @@ export const shown = (task: Task, rev: number, graph: Graph): TaskShown => {
         )
       const missing = blockedBy.filter(id => !graph.get(id))
       if (missing.length > 0)
-        return say('waiting', `for ${missing.map(id => `"${id}"`).join(', ')}, which does not exist yet`)
+        return say(
+          'waiting',
+          `for ${missing.map(id => `"${id}"`).join(', ')}, which ${missing.length === 1 ? 'does' : 'do'} not exist yet`,
+        )
       const why = blockedBy.map(id => {
         const status = graph.get(id)?.status
         return status === 'failed' || status === 'cancelled' ? `${id} (${status})` : id
