@@ -48,6 +48,10 @@ export class Voice {
     this.#o.post({ t: 'state', state, waiting })
   }
 
+  get name(): string {
+    return this.#o.member.name
+  }
+
   event(event: Extract<FromThread, { t: 'event' }>['event'], info: Record<string, unknown>): void {
     this.#o.post({ t: 'event', event, info: { name: this.#o.member.name, ...info } })
   }

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Reply } from '../../src/model/scripted.ts'
-import { says, start, team, teamOk, until } from '../support/cli.ts'
+import { ended, says, start, team, teamOk, until } from '../support/cli.ts'
 import { ask, gate, inboxOf, lastSaid, quiet, scriptedTeam, status } from '../support/scripted-team.ts'
 
 const call = (name: string, args: Readonly<Record<string, unknown>>): Reply => ({ calls: [{ name, args }] })
@@ -30,6 +30,20 @@ test('what it writes with the message tool is the reply, and the words after it 
   expect(await teamOk(['chat', 'alice', '--root', crew.root], { input: 'What is left?' })).toBe('Two files.\n')
   await quiet(crew.root, 'alice')
   expect((await inboxOf(crew.root, 'user')).items).toHaveLength(1)
+})
+
+test('a message to all gets a reply from each, once, over a restart of the daemon', async () => {
+  const names = ['alice', 'bob', 'carol']
+  const crew = await scriptedTeam(Object.fromEntries(names.map(name => [name, () => 'Here.'])))
+  const child = await crew.up()
+  await teamOk(['send', 'all', 'Who is there?', '--root', crew.root])
+  const replies = async () => (await inboxOf(crew.root, 'user')).items.map(({ stored }) => stored.message.from).sort()
+  await until(async () => (await replies()).length >= names.length)
+  child.kill('SIGKILL')
+  await ended(child)
+  await crew.up()
+  for (const name of names) await quiet(crew.root, name)
+  expect(await replies()).toEqual(names)
 })
 
 test('words that end a turn which no person wrote to go to nobody', async () => {
