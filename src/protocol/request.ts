@@ -58,13 +58,16 @@ const base = {
   successor: RequestId.nullable(),
 }
 
-type Base = { [K in keyof typeof base]: z.infer<(typeof base)[K]> }
+/** The request in whose place this one was opened, which ends with it as its successor. */
+const optional = { replaces: RequestId.optional() }
+
+type Base = { [K in keyof typeof base]: z.infer<(typeof base)[K]> } & { replaces?: string | undefined }
 type Of<T extends RequestType> = Base & { type: T; data: z.infer<(typeof requestTypes)[T]['data']> }
 export type Request = { [T in RequestType]: Of<T> }[RequestType]
 export type RequestOf<T extends RequestType> = Extract<Request, { type: T }>
 
 const schemas = requestTypeNames.map(type =>
-  z.object({ ...base, type: z.literal(type), data: requestTypes[type].data }),
+  z.object({ ...base, ...optional, type: z.literal(type), data: requestTypes[type].data }),
 )
 // The inferred type of a union that is made from a table is lost; it is the one above.
 export const Request = z.discriminatedUnion('type', schemas as [(typeof schemas)[0]]) as unknown as z.ZodType<Request>

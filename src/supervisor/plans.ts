@@ -3,6 +3,7 @@ import type { Request } from '../protocol/request.ts'
 import type { TaskDrop } from '../protocol/task.ts'
 import type { Write } from '../store/store.ts'
 import type { Core } from './core.ts'
+import { changedTasks } from './requests.ts'
 
 /** Gives the lead the task of proposing tasks for `goal`. Refused where no teammate leads. */
 export const askForPlan = (core: Core, goal: string): Result<{ id: string } & Pick<Write, 'durable'>> => {
@@ -47,8 +48,16 @@ export const revisePlan = (
   const can = tasks.check(changed)
   if (!can.ok) return can
   const { type, from, to, title, body } = old
-  const opened = requests.open({ type, from, to, title, body, data: { ...old.data, tasks: [...changed] } })
+  const opened = requests.open({
+    type,
+    from,
+    to,
+    title,
+    body,
+    data: { ...old.data, tasks: [...changed] },
+    replaces: old.id,
+  })
   if (!opened.ok || opened.value.request.id === old.id) return opened
-  const ended = requests.end(old.id, 'withdrawn', 'human', 'its tasks were changed', opened.value.request.id)
+  const ended = requests.end(old.id, 'withdrawn', 'human', changedTasks, opened.value.request.id)
   return ended.ok ? opened : ended
 }

@@ -26,6 +26,8 @@ export interface Opening<T extends RequestType> {
   readonly body: string
   readonly data: RequestOf<T>['data']
   readonly deadlineMs?: number
+  /** A waiting request in whose place this one is opened; its asker ends that one next. */
+  readonly replaces?: string
 }
 
 /**
@@ -178,6 +180,7 @@ export class Requests {
       reason: null,
       effect: null,
       successor: null,
+      ...(o.replaces === undefined ? {} : { replaces: o.replaces }),
     })
     if (!made.success)
       return fail(
@@ -200,6 +203,10 @@ export class Requests {
    * stands in an inbox, or stood there before that was trimmed, is told no second time.
    */
   recover(): void {
+    // What took the place of another was opened first, and the other ended after that.
+    for (const { id, replaces } of this.waiting())
+      if (replaces !== undefined && this.#waiting.has(replaces))
+        this.end(replaces, 'withdrawn', 'human', changedTasks, id)
     for (const request of this.all())
       for (const { event, message } of newsOf(request))
         if (isCutOff(this.#store, ['requests', request.id, event], message.to)) this.#mail.send(message)
@@ -366,6 +373,9 @@ export class Requests {
     for (const { message } of newsOf(request)) this.#mail.send(message)
   }
 }
+
+/** Why a request that somebody changed ended. */
+export const changedTasks = 'its tasks were changed'
 
 const order = (id: string): number => Number(id.replace(/\D/g, ''))
 

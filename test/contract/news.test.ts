@@ -82,6 +82,8 @@ test('a journal that a power cut ended behind any of its lines: what every recor
   await ask('human', 'request.withdraw', { id: held, reason: 'mine' })
   const plan = await open('alice', 'plan_request')
   await ask('boss', 'request.decide', { id: plan, decision: 'reject', reason: 'no' })
+  const proposed = await open('boss', 'plan_request', { data: { tasks: [{ title: 'A' }] } })
+  await ask('human', 'plan.revise', { id: proposed, tasks: [{ title: 'B' }] })
   await ask('human', 'request.withdraw', { id: await open('bob', 'question'), reason: 'never mind' })
   await open('boss', 'shutdown_request', { data: { teammate: 'bob', graceMs: 60_000 } })
   await ask('alice', 'task.fail', { reason: 'too hard' })
@@ -112,6 +114,9 @@ test('a journal that a power cut ended behind any of its lines: what every recor
       for (const request of again.core.requests.all())
         for (const { message } of newsOf(request))
           expect(times.get(`inbox/${message.to} ${message.id}`), `${message.id}, ${where}`).toBe(1)
+      // A plan that was changed is not there twice, to be decided both ways.
+      const plans = again.core.requests.waiting('boss').filter(({ type }) => type === 'plan_request')
+      expect(plans.length, where).toBeLessThan(2)
       for (const [id, { value }] of again.core.store.tasks.list())
         if (value.status === 'failed')
           expect(times.get(`inbox/boss msg_ended_${id}_1_failed`), `task ${id}, ${where}`).toBe(1)
