@@ -56,8 +56,9 @@ export const judge = (command: string, permissions: Permissions, given: readonly
   const asked = ruled(permissions.ask, given)
   if (asked) return { verdict: 'ask', ...asked }
   if (found.opaque !== null) return { verdict: 'opaque', rule: null, what: found.opaque }
+  const strays = found.commands.some(({ part }) => leaves(part))
   for (const { part, judgedInside } of found.commands) {
-    const outside = part.writes.find(target => !isBelow(target))
+    const outside = part.writes.find(target => !isNowhere(target) && (strays || !isBelow(target)))
     const isLet = judgedInside || isAllowed(part, permissions) || given.some(each => lets(each, part))
     if (isLet && !outside) continue
     // Beside commands that nobody spoke of, a given rule's words may not do what they did alone.
@@ -258,10 +259,24 @@ const startsAt = (wanted: readonly string[], words: readonly CommandWord[]): boo
   return true
 }
 
-/** Below the working folder by name, or a place that keeps nothing. */
+/** May the line go on in a folder that is not below the working folder, so that what it writes to lies elsewhere? */
+const leaves = (command: SimpleCommand): boolean => {
+  if (starts('pushd', command) || starts('popd', command)) return true
+  if (!starts('cd', command)) return false
+  const at = command.words.findIndex(({ text }) => text === 'cd')
+  const [to, another] = command.words.slice(at + 1).filter(({ text }) => !/^-[LPe@]*-?$/.test(text) || text === '-')
+  return at < 0 || to === undefined || another !== undefined || to.text === '-' || !isBelow(to)
+}
+
+const isNowhere = (target: CommandWord): boolean =>
+  !target.open && ['/dev/null', '/dev/stdout', '/dev/stderr'].includes(target.text)
+
+/** What a team root holds of its own: where the workspace is the root, rules, mail and run state lie below it. */
+const ofTheRoot = new Set(['config.json', 'team', '.team', '.tasks', '.messages', '.transcripts'])
+
+/** Below the working folder by name, and no file of git's or of a team root's own. */
 const isBelow = (target: CommandWord): boolean => {
-  if (target.open) return false
-  if (['/dev/null', '/dev/stdout', '/dev/stderr'].includes(target.text)) return true
-  const parts = target.text.split('/')
-  return target.text !== '' && !target.text.startsWith('/') && !parts.includes('..') && !parts.includes('.git')
+  if (target.open || target.text === '' || target.text.startsWith('/')) return false
+  const parts = target.text.split('/').filter(part => part !== '' && part !== '.')
+  return !parts.includes('..') && !parts.includes('.git') && !ofTheRoot.has(parts[0] ?? '')
 }

@@ -90,6 +90,38 @@ test('allowed output goes below the working folder only', () => {
     expect(verdict(command, ['echo *']), command).not.toBe('allow')
 })
 
+test('nor by way of another folder, nor into what a team root holds of its own', () => {
+  for (const command of [
+    'cd /etc && echo x > passwd',
+    'cd .. && echo x > y',
+    'cd && echo x > .bashrc',
+    'cd - && echo x > y',
+    'cd -P ../y; echo x > y',
+    'cd -- /y; echo x > y',
+    'cd ~; echo x > y',
+    'cd "$y"; echo x > y',
+    'cd .git/hooks && echo x > pre-commit',
+    'cd src; cd ..; cd ..; echo x > y',
+    'command cd /y; echo x > y',
+    "eval 'cd /y'; echo x > y",
+    '(cd /y; echo x > y)',
+    'echo "{}" > config.json',
+    'echo x >> ./.messages/alice.inbox.jsonl',
+    'cd .messages && echo x >> alice.inbox.jsonl',
+    'echo x > team/alice/AGENTS.md',
+    'echo x > .team/y',
+    'echo x > .tasks/y.json',
+  ])
+    expect(verdict(command, ['command *']), command).not.toBe('allow')
+  for (const command of [
+    'cd src && echo x > y',
+    'cd -P ./src/a; echo x > y; echo y > /dev/null',
+    'cd .. && pwd 2>/dev/null',
+    'echo x > src/config.json',
+  ])
+    expect(verdict(command, []), command).toBe('allow')
+})
+
 test('G03 a deny rule sees through quoting, paths, carriers and nested shells', () => {
   for (const command of [
     'rm -rf x',
