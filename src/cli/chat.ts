@@ -79,7 +79,8 @@ class Talk {
   /** Messages of ours that it has not answered, and whether each has entered its context. */
   readonly #open = new Map<string, { index: number | null; isRead: boolean }>()
   #changed: () => void = () => undefined
-  #over = false
+  /** Aborted when the daemon has ended, or nobody reads stdout any more. */
+  readonly #over = new AbortController()
 
   constructor(cli: Cli, team: Team, name: string) {
     this.#cli = cli
@@ -92,7 +93,7 @@ class Talk {
     return this.#team
       .follow(entry => this.#heard(entry), { name: this.#name, after })
       .finally(() => {
-        this.#over = true
+        this.#over.abort()
         this.#changed()
       })
   }
@@ -106,8 +107,8 @@ class Talk {
     this.#begun = true
     if (interactive) out.note(paint.dim(`talking to ${name}; an empty line or n ends`))
     this.#tellStanding()
-    for await (const line of textLines(process.stdin, out.closed, interactive ? paint.bold('you> ') : '')) {
-      if (line.trim() === '' || line.trim() === 'n' || this.#over) break
+    for await (const line of textLines(process.stdin, this.#over.signal, interactive ? paint.bold('you> ') : '')) {
+      if (line.trim() === '' || line.trim() === 'n' || this.#over.signal.aborted) break
       const id = `msg_${ulid(this.#cli.clock.wall()).toLowerCase()}`
       this.#open.set(id, { index: null, isRead: false })
       const sent = await this.#team.call('message.send', { to: name, content: line, id })
@@ -116,7 +117,7 @@ class Talk {
     // A person who ends the talk goes; a pipe has asked, and waits for what it asked.
     if (!interactive) await this.#settled()
     const unanswered = this.#open.size
-    if (!this.#over) return ok(interactive || unanswered === 0 ? 0 : 1)
+    if (!this.#over.signal.aborted) return ok(interactive || unanswered === 0 ? 0 : 1)
     const ended = await following
     return ended.ok ? ok(unanswered === 0 ? 0 : 1) : ended
   }
@@ -124,7 +125,7 @@ class Talk {
   /** Resolves when everything is answered, or when it is clear that no answer comes by itself. */
   async #settled(): Promise<void> {
     for (;;) {
-      if (this.#over || this.#cli.out.closed.aborted || this.#open.size === 0 || this.#isStuck()) return
+      if (this.#over.signal.aborted || this.#cli.out.closed.aborted || this.#open.size === 0 || this.#isStuck()) return
       await new Promise<void>(resolve => {
         this.#changed = resolve
         this.#cli.out.closed.addEventListener('abort', () => resolve(), { once: true })

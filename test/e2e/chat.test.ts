@@ -46,6 +46,18 @@ test('a message to all gets a reply from each, once, over a restart of the daemo
   expect(await replies()).toEqual(names)
 })
 
+test('a talk whose daemon is killed ends at once, without waiting for another line, and says so', async () => {
+  const crew = await scriptedTeam({ alice: () => 'Here.' })
+  const daemon = await crew.up()
+  const talk = start(['chat', 'alice', '--root', crew.root])
+  const over = says(talk, /the daemon has ended/, 'stderr')
+  talk.stdin?.write('Are you there?\n')
+  await says(talk, /Here\./)
+  daemon.kill('SIGKILL')
+  await over
+  expect(await ended(talk)).toBe(0)
+})
+
 test('words that end a turn which no person wrote to go to nobody', async () => {
   const crew = await scriptedTeam({
     bob: (_request, n) => (n === 0 ? call('message', { to: 'alice', content: 'hello' }) : 'Done.'),
