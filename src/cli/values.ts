@@ -7,8 +7,8 @@ export interface BadValue {
 }
 
 /**
- * The first option on the command line that has no value, an empty one, or one that is no number where it takes a number;
- * null where all have what they take. `rows` are the commands that may be meant. yargs would make 0 of an empty number, and
+ * The first on the command line that is an option without a value or with an empty one, or with what is no number where it
+ * takes a number, or an empty argument; null where all have what they take. `rows` are the commands that may be meant. yargs would make 0 of an empty number, and
  * take an option without a value as one that was not given.
  */
 export const badValue = (argv: readonly string[], rows: readonly CommandRow[]): BadValue | null => {
@@ -18,6 +18,8 @@ export const badValue = (argv: readonly string[], rows: readonly CommandRow[]): 
     if (!word.startsWith('-') || word === '-') {
       const longer = path === '' ? word : `${path} ${word}`
       if (rows.some(row => row.path === longer || row.path.startsWith(`${longer} `))) path = longer
+      else if (word === '' && path !== '' && !sayWhatIsEmpty.has(path))
+        return { message: 'an argument is empty', hint: hint(path) }
       continue
     }
     const [flag = '', ...inside] = word.split('=')
@@ -40,6 +42,9 @@ export const badValue = (argv: readonly string[], rows: readonly CommandRow[]): 
   }
   return null
 }
+
+/** Commands with a text, which say themselves what is empty; to nobody's name `send` says who there is. */
+const sayWhatIsEmpty = new Set(['send', 'answer', 'plan', 'task add', 'init'])
 
 /** yargs takes `--n` for `-n`, and `--replyTo` for `--reply-to`. */
 const isNamed = ({ flags }: OptionRow, word: string): boolean => {

@@ -55,7 +55,7 @@ export const loadConfig = (root: string): Result<LoadedConfig> => {
     return { ok: false, fault: { ...fault, code: 'config' } }
   }
   const source = parseJsonc(text)
-  if (!source.ok) return fail('config', `${file}: ${source.fault.message}`, 'Mend it there; nothing was started.')
+  if (!source.ok) return fail('config', `${file}: ${source.fault.message}`, 'Mend it there; nothing was done.')
   const parsed = Config.safeParse(source.value.value)
   if (!parsed.success) {
     // Unknown keys first: a key missing elsewhere is mostly one of them, misspelt.
@@ -102,7 +102,7 @@ const refuse = (file: string, source: Jsonc, problems: readonly Problem[]): Resu
     return `${line}:${column} ${shownPath(problem.path)}: ${problem.text}`
   })
   const more = lines.length > 3 ? `; and ${lines.length - 3} more` : ''
-  return fail('config', `${file}:${lines.slice(0, 3).join('; ')}${more}`, 'Mend it there; nothing was started.')
+  return fail('config', `${file}:${lines.slice(0, 3).join('; ')}${more}`, 'Mend it there; nothing was done.')
 }
 
 /** `teammates[1].name`; the whole file is `config`. */

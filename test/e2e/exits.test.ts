@@ -222,6 +222,8 @@ describe('exit codes by command', () => {
     const config = readFileSync(join(crew.root, 'config.json'), 'utf8')
     writeFileSync(join(crew.root, 'config.json'), '{"teammates": [')
     await ends(3, ['chat', 'lead'], at)
+    const bad = await team(['chat', 'lead'], at)
+    expect(bad.stderr).toMatch(/config\.json: .* at line 1, column 16\n +Mend it there; nothing was done\.\n$/)
     writeFileSync(join(crew.root, 'config.json'), config)
     const rejected = ends(5, ['down', 'dora', '--json'], at)
     await until(async () => (await status(crew.root)).requests.some(each => each.type === 'shutdown_request'))

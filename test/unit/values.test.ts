@@ -46,3 +46,15 @@ test('there are such options, and a value that begins with a dash has its form',
   expect(badValue(['send', 'a', 'b', '--replyTo', ''], rows)?.message).toBe('--replyTo needs a value')
   expect(badValue(['task', 'add', 'x', '-d', '-'], rows)).toBeNull()
 })
+
+test('an empty name or id is wrong use', () => {
+  for (const words of [
+    ['chat', ''],
+    ['task', 'show', ''],
+    ['approve', '1', ''],
+    ['permissions', 'remove', ''],
+    ['down', ''],
+  ])
+    expect(badValue(words, rows)?.message).toBe('an argument is empty')
+  expect(badValue(['send', '', 'x'], rows)).toBeNull()
+})
