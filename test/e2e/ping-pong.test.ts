@@ -63,3 +63,49 @@ test('a circle of three is stopped too, where one of them leads it is the human 
   await teamOk(['task', 'add', 'Something', '--assignee', 'alice', '--root', crew.root])
   await until(async () => !(await status(crew.root)).problems.some(text => text.includes('answered each other')))
 })
+
+test('thanks to all and urgent thanks are stopped too, after a bounded number of calls, and a task frees them', async () => {
+  const shouting: Script = (request, n) =>
+    request.messages.at(-1)?.role === 'tool'
+      ? 'Sent.'
+      : call('message', { to: 'all', content: `thank you ${n}`, urgent: true })
+  const names = ['alice', 'bob', 'carol']
+  const crew = await scriptedTeam(Object.fromEntries(names.map(name => [name, shouting])), {
+    limits: { mailRounds: 2 },
+  })
+  await crew.up()
+  await ask(crew.root, 'message.send', { to: 'alice', content: 'greet them' })
+  await problem(crew.root)
+  await quiet(crew.root, ...names)
+  // Twice as many rounds for urgent mail, two calls each, and what three at once had begun by then.
+  for (const name of names) expect(crew.requests(name).length).toBeLessThan(30)
+  const calls = names.map(name => crew.requests(name).length)
+  await teamOk(['task', 'add', 'Something', '--assignee', 'bob', '--root', crew.root])
+  await until(() => crew.requests('bob').length > (calls[1] ?? 0))
+})
+
+test('a flood of urgent mail neither loses the task in hand nor costs a call for each', async () => {
+  const crew = await scriptedTeam(
+    {
+      alice: (request, n) => {
+        if (n === 0) return call('bash', { command: 'sleep 3' })
+        if (request.messages.some(each => each.role === 'assistant' && JSON.stringify(each).includes('complete')))
+          return 'Fine.'
+        return heard(request).includes('urgent 199')
+          ? call('task', { action: 'complete', summary: 'done' })
+          : call('bash', { command: 'sleep 0.2' })
+      },
+    },
+    { permissions: { allow: ['sleep *'] } },
+  )
+  await crew.up()
+  const { tasks } = await ask(crew.root, 'task.add', { tasks: [{ title: 'Work' }] })
+  await until(() => crew.requests('alice').length > 0)
+  for (let i = 0; i < 200; i++)
+    await ask(crew.root, 'message.send', { to: 'alice', content: `urgent ${i}`, urgent: true })
+  await until(async () => (await ask(crew.root, 'task.get', { id: tasks[0]?.id ?? '' })).task.status === 'completed')
+  await quiet(crew.root, 'alice')
+  const last = crew.requests('alice').map(heard).join('\n')
+  for (let i = 0; i < 200; i++) expect(last).toContain(`urgent ${i}\n`)
+  expect(crew.requests('alice').length).toBeLessThan(60)
+})
