@@ -123,8 +123,10 @@ export class Folders {
     if (problem.kind === 'inbox' || problem.kind === 'io')
       store.note({ event: 'warning', by: 'supervisor', info: { file: problem.file, text } })
     if (problem.kind === 'letter' || problem.kind === 'io') return
-    // The id derives from what is said and when the file was at fault, so that a crash in between says it once.
-    const id = `msg_${createHash('sha256').update(`${store.seq}\n${text}`).digest('hex').slice(0, 24)}`
+    // The id derives from what is said and when the file was at fault, so that a crash in between says it once. An inbox of
+    // nobody is at fault for as long as it is there, over restarts too.
+    const when = problem.kind === 'inbox' ? 0 : store.seq
+    const id = `msg_${createHash('sha256').update(`${when}\n${text}`).digest('hex').slice(0, 24)}`
     mail.send({ from: 'supervisor', to: 'user', id, type: 'system', content: text.slice(0, 4000) })
   }
 }

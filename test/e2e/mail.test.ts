@@ -404,3 +404,24 @@ test('the daemon is killed again and again while mail comes from everywhere: eac
   }
   for (const content of sent) expect([content, all.has(content)]).toEqual([content, true])
 })
+
+test('mail in the inbox of nobody stands on the screen, and is told to the human once, over restarts too', async () => {
+  const { root, up } = await scriptedTeam({ alice: () => 'Read.' })
+  const told = async () =>
+    (await inboxOf(root, 'user')).items.filter(({ stored }) => stored.message.content.includes('did you mean alice?'))
+  mkdirSync(join(root, '.messages'), { recursive: true })
+  appendFileSync(inboxFile(root, 'alicia'), line('for whom?'))
+  for (let start = 0; start < 3; start++) {
+    const child = await up()
+    await until(async () =>
+      (await status(root)).problems.some(text => text.includes('nobody on the team has this inbox')),
+    )
+    await until(async () => (await told()).length > 0)
+    await killed(child)
+  }
+  await up()
+  await until(async () =>
+    (await status(root)).problems.some(text => text.includes('nobody on the team has this inbox')),
+  )
+  expect(await told()).toHaveLength(1)
+})
