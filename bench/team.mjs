@@ -61,6 +61,8 @@ export const startTeam = async ({ root, entry = stub, onEntry = () => {}, librar
       once: false,
       takeover: false,
       onEntry(entry) {
+        // Without it the work would never be done.
+        if (entry.event === 'teammate.failed') throw new Error(`a teammate was given up: ${JSON.stringify(entry.info)}`)
         if (entry.event === 'teammate.ready' && --left === 0) allReady()
         onEntry(entry)
       },
