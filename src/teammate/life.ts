@@ -230,7 +230,7 @@ export class Life {
         // Whatever it was woken for, it waits on for what nobody decided yet.
         await this.#parking.resume(this.#inHand?.id ?? null)
         if (this.#parking.isDue) continue
-        if (ended++ < mostReminders) items = [note(reminder(this.#inHand?.id ?? ''))]
+        if (ended++ < mostReminders) items = [note(reminder(this.#inHand?.id ?? '', this.#parking.asked))]
         else await this.#fail(`it ended its turn ${ended} times without completing the task`)
       } else if (end.how === 'fault') {
         if (isRetryable(end.fault.kind) && parks < mostParks) {

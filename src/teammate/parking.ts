@@ -34,6 +34,8 @@ export class Parking {
   /** The turn in which it was to answer what it was asked about was broken off. */
   #owes = false
 
+  #asked: readonly string[] = []
+
   constructor(o: ParkingOptions) {
     this.#o = o
   }
@@ -41,6 +43,11 @@ export class Parking {
   /** Is there a request to wait for? */
   get isDue(): boolean {
     return this.#requests.size > 0
+  }
+
+  /** What it was asked about and had not answered at the last `resume`. */
+  get asked(): readonly string[] {
+    return this.#asked
   }
 
   /** The turn ends, to wait for this request too. */
@@ -65,12 +72,14 @@ export class Parking {
   async resume(task: string | null): Promise<void> {
     const { call, name, inTurn } = this.#o
     this.#requests.clear()
+    this.#asked = []
     const listed = await call('request.list', { from: name })
     if (!listed.ok) return
     const own = listed.value.requests.filter(
       request => isParking(request) && 'task' in request.data && request.data.task === task,
     )
     for (const { id, status } of own) if (status === 'pending') this.#requests.add(id)
+    this.#asked = own.filter(({ status }) => status === 'needs_info').map(({ id }) => id)
     this.#owes = inTurn() && own.length > this.#requests.size
   }
 

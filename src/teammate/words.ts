@@ -7,8 +7,10 @@ const longestDescription = 100_000
 
 export const sayFault = (fault: ModelFault): string => `${fault.kind}: ${fault.message}`
 
-export const reminder = (id: string): string =>
-  `Your turn ended, but task ${id} is still in your hands. Go on with it, or end it with the task tool: complete with a summary, fail with the reason, or release.`
+export const reminder = (id: string, asked: readonly string[] = []): string =>
+  asked.length > 0
+    ? `Your turn ended, but you were asked about ${asked.join(', ')}, and nobody decides before you answer: request with action answer, its id and your answer as body; or withdraw it.`
+    : `Your turn ended, but task ${id} is still in your hands. Go on with it, or end it with the task tool: complete with a summary, fail with the reason, or release.`
 
 export const interruptedNote = (tools: readonly string[]): string => {
   const unknown = tools.length > 0 ? ` What ${tools.join(', ')} did is unknown: check before doing it again.` : ''

@@ -297,6 +297,16 @@ describe('renderMail', () => {
     expect(text).toMatch(/^● "human" \(by file\)/)
     expect(text).toContain('    do it\n    ␛[2Jnow')
   })
+
+  test('a request says who asks; a line of a file says nothing of the kind', () => {
+    const mail = (origin: 'daemon' | 'file') => {
+      const message = { id: 'm1', from: 'supervisor', to: 'user', timestamp: at, content: 'Tabs?', requestId: 'req_2' }
+      const stored = { origin, message: { ...message, type: 'request' as const, data: { from: 'alice' } } }
+      return renderMail([{ index: 3, receipt: 'stored' as const, turn: null, stored }], 2, now, plain)
+    }
+    expect(mail('daemon')).toContain('request, req_2 of alice, stored')
+    expect(mail('file')).toContain('request, req_2, stored')
+  })
 })
 
 describe('renderEvent', () => {

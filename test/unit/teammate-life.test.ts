@@ -138,6 +138,19 @@ describe('a task', () => {
     expect(lastUser(requests[1])).toMatch(/<note>.*still in your hands/)
     await stop()
   })
+  test('asked back and silent, it is told how to answer', async () => {
+    const { life, requests, idle, stop } = await live(['hm', 'hm', 'hm'])
+    const shutdown = holder.requests.get(holder.shutdown())
+    if (!shutdown) throw new Error('no request')
+    holder.inbox.length = 0
+    const plan = { ...shutdown, from: 'alice', to: 'human', type: 'plan_request', data: { task: '7' } } as const
+    holder.requests.set(plan.id, decide(plan, 'human', 'ask', 'why?', at))
+    await idle()
+    life.hear({ t: 'assign', task: task('7') })
+    await until(() => holder.asks('task.fail').length === 1, 'failed')
+    expect(lastUser(requests[1])).toMatch(/<note>.*asked about req_1, .*request with action answer/)
+    await stop()
+  })
   test('taken away, it ends its turn at once and the next turn says so', async () => {
     const { life, requests, idle, stop } = await live((_, n) => (n === 0 ? { chunks: [], ends: 'hang' } : 'ok'))
     await idle()

@@ -5,6 +5,14 @@ import { indented, oneLine, type Paint, when } from './text.ts'
 export const renderReceipt = ({ receipt, turn }: InboxItem): string =>
   receipt === 'in context' ? `in context${turn === null ? '' : ` at turn ${turn}`}` : receipt
 
+/** The request that a message is about, and who asks, where the supervisor tells it for somebody. */
+const request = ({ stored: { message, origin } }: InboxItem): string | null => {
+  const { requestId, data, from } = message
+  if (requestId === undefined) return null
+  const asker = origin === 'daemon' && message.type === 'request' ? data?.from : undefined
+  return typeof asker === 'string' && asker !== from ? `${requestId} of ${asker}` : requestId
+}
+
 /** Messages of one sender as text, with how far each got. */
 export const renderSent = (items: readonly InboxItem[], now: number, c: Paint): string =>
   items
@@ -25,7 +33,7 @@ export const renderMail = (items: readonly InboxItem[], cursor: number, now: num
       const facts = [
         message.type === 'info' ? null : message.type,
         message.urgent ? c.red('urgent') : null,
-        message.requestId ?? null,
+        request(item),
         message.replyTo === undefined ? null : `answers ${oneLine(message.replyTo, 40)}`,
         renderReceipt(item),
       ].filter(fact => fact !== null)

@@ -51,6 +51,8 @@ export interface Conversation {
   /** Calls since the last user message. */
   readonly lately: readonly Made[]
   readonly requests: readonly RequestItem[]
+  /** Its own requests that somebody asked back about since that task was told, and that it has not answered. */
+  readonly questions: readonly string[]
   /** What the supervisor said of decided requests, by their ids. */
   readonly decisions: ReadonlyMap<string, string>
   /** Senders of the messages in the last user message. */
@@ -75,6 +77,7 @@ export const readConversation = (request: ChatRequest): Conversation => {
   let made = 0
   const requests = new Map<string, RequestItem>()
   const decisions = new Map<string, string>()
+  const questions = new Set<string>()
   for (const message of request.messages) {
     if (message.role === 'user') {
       lately = []
@@ -83,9 +86,12 @@ export const readConversation = (request: ChatRequest): Conversation => {
         if (item.kind === 'task') {
           task = taskItem(item)
           calls = []
+          questions.clear()
         } else if (item.kind === 'message') {
           const { from = 'someone', origin, type } = item.attributes
           const id = /^req_\w+/.exec(item.body)?.[0]
+          const questioned = /^\S+ asks about (req_\w+) /.exec(item.body)?.[1]
+          if (type === 'decision' && origin === 'supervisor' && questioned !== undefined) questions.add(questioned)
           if ((type === 'decision' || type === 'info') && origin === 'supervisor' && id !== undefined)
             decisions.set(id, unescaped(item.body))
           else mail.push(from)
@@ -103,12 +109,14 @@ export const readConversation = (request: ChatRequest): Conversation => {
       made++
       calls.push(one)
       lately.push(one)
+      if (one.name === 'request' && args.action === 'answer') questions.delete(String(args.id))
       const asked = one.name === 'request' && requests.get(String(args.id))
       if (asked) requests.set(asked.id, { ...asked, tried: true })
     }
   }
   const tools = new Set((request.tools ?? []).flatMap(tool => tool.function?.name ?? []))
-  return { task, calls, lately, requests: [...requests.values()], decisions, mail, made, tools }
+  const open = [...questions].filter(id => !decisions.has(id))
+  return { task, calls, lately, requests: [...requests.values()], questions: open, decisions, mail, made, tools }
 }
 
 interface Item {

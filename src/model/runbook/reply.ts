@@ -1,3 +1,4 @@
+import { cut } from '../../lib/text.ts'
 import type { Conversation, Made, TaskItem } from './conversation.ts'
 import { parseRunbook, type Step } from './parse.ts'
 import { isError, isInterrupted, isUnstarted } from './results.ts'
@@ -36,17 +37,18 @@ export const reply = (talk: Conversation): Reply => {
   if (agreed) return { text: 'I agreed to shut down and begin nothing new.' }
   if (!talk.task) return { text: idle(talk) }
   if (!book) return { text: talk.mail.length > 0 && talk.lately.length === 0 ? idle(talk) : epilogue(talk.calls) }
+  const [questioned] = talk.questions
+  if (questioned !== undefined && talk.tools.has('request'))
+    return calling(talk, 'end', { name: 'request', args: { action: 'answer', id: questioned, body: noMore } })
   if (!talk.tools.has('task')) return { text: 'I carry out runbooks of tasks, and have no task tool here.' }
 
-  const ours = talk.calls.filter(
-    call => stepOf(call.id) !== null && call.args.action !== 'decide' && !isUnstarted(call.result),
-  )
+  const ours = talk.calls.filter(call => stepOf(call.id) !== null && !isAside(call) && !isUnstarted(call.result))
   const closing = ours.filter(call => stepOf(call.id) === 'end')
   if (closing.length > 0) return close(talk, talk.task, closing)
   if (book.problems.length > 0)
     return failing(talk, `The runbook cannot be read, nothing was run:\n${book.problems.join('\n')}`)
   if (isCut.test(talk.task.text)) return failing(talk, 'The runbook is too long: its end is missing, nothing was run.')
-  if (book.steps.length === 0 && !book.mend) return withoutSteps(talk, talk.task.id, ours)
+  if (book.steps.length === 0 && !book.mend) return withoutSteps(talk, talk.task, ours)
   const { returned } = talk.task
   if (returned !== null && !book.mend && isRefusal.test(returned))
     return failing(
@@ -57,6 +59,14 @@ export const reply = (talk: Conversation): Reply => {
     ? carryOut(talk, book.mend, ours, 'Runbook for what was sent back')
     : carryOut(talk, book.steps, ours, 'Runbook')
 }
+
+/** A word about a request, which is no step of the runbook and does not end it. */
+const isAside = ({ name, args }: Made): boolean =>
+  name === 'request' && (args.action === 'decide' || args.action === 'answer')
+
+/** The answer to whoever asks back: the request is open again for a decision then. */
+const noMore =
+  'I carry out a runbook and know no more than its text says. What I asked for stands as it is: approve or reject it (a question: answer it).'
 
 /** What is put at the end of a text that was cut for the context. */
 const isCut = /\n\(cut after \d+ of \d+ characters; /
@@ -154,25 +164,29 @@ const epilogue = (calls: readonly Made[]): string => {
 }
 
 /** Asks the human once what is to be done: an answer may be the runbook that is missing, and anything else ends the task. */
-const withoutSteps = (talk: Conversation, id: string, ours: readonly Made[]): Reply => {
-  if (!talk.tools.has('ask_user')) return failing(talk, noRunbook(id))
+const withoutSteps = (talk: Conversation, task: TaskItem, ours: readonly Made[]): Reply => {
+  if (!talk.tools.has('ask_user')) return failing(talk, noRunbook(task))
   const question: Step = {
     line: 0,
     kind: 'ask',
-    question: `${noRunbook(id)}\nOr answer with the runbook to carry out (sh blocks, file= blocks); any other answer fails the task.`,
+    question: `${noRunbook(task)}\nOr answer with the runbook to carry out (sh blocks, file= blocks); any other answer fails the task.`,
   }
   const calls = ours.filter(call => stepOf(call.id) === 0)
   const asked = progress(question, calls, talk.decisions)
   const said = talk.decisions.get(openedBy(calls.at(-1)?.result ?? '') ?? '') ?? ''
+  // The question as a failed step would stand here twice, and push out the reason.
+  if (asked.at === 'failed' && said !== '')
+    return failing(talk, `No runbook came: ${said.replace(/\([\s\S]*?\) (?=was |expired)/, '')}\n${noRunbook(task)}`)
   const answer = asked.at === 'done' ? said.replace(/^[\s\S]*? was answered by [\w-]+: /, '') : ''
   const book = parseRunbook(answer)
   if (asked.at === 'done' && (book.steps.length === 0 || book.problems.length > 0))
-    return failing(talk, `The answer is no runbook: ${book.problems[0] ?? answer}\n${noRunbook(id)}`)
+    return failing(talk, `The answer is no runbook: ${book.problems[0] ?? answer}\n${noRunbook(task)}`)
   return carryOut(talk, [question, ...book.steps], ours, 'Runbook of the answer')
 }
 
-const noRunbook = (id: string): string =>
-  'This task has no runbook (no step to carry out), so a model is needed: set OPENAI_API_KEY, or "model" in config.json, ' +
+/** It stands among others in lists, so it names its task first. */
+const noRunbook = ({ id, title }: TaskItem): string =>
+  `Task ${id} "${cut(title, 80)}" has no runbook (no step to carry out), so a model is needed: set OPENAI_API_KEY, or "model" in config.json, ` +
   `start the team again, then: team task retry ${id}`
 
 const idle = (talk: Conversation): string => {
