@@ -18,7 +18,8 @@ export const shown = (task: Task, rev: number, graph: Graph): TaskShown => {
         : say('completed', null)
     case 'failed':
     case 'cancelled':
-      return say(task.status, task.error)
+      // Cancelled without a reason, the word alone says it.
+      return say(task.status, task.error === task.status ? null : task.error)
     case 'pending': {
       if (blockedBy.length === 0)
         return say(

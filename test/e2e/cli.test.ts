@@ -104,6 +104,9 @@ describe('without a daemon', () => {
     expect(await teamOk(['task', 'graph', '--root', root])).toContain('2 waiting Second')
     const cancelled = await team(['task', 'cancel', '2', '9', '--root', root])
     expect([cancelled.code, cancelled.stdout]).toEqual([4, 'task 2: cancelled\n'])
+    // Without a reason the word stands there once.
+    expect((await teamOk(['task', 'show', '2', '--root', root])).match(/cancelled/g)).toHaveLength(1)
+    expect((await teamOk(['logs', '--root', root])).match(/cancelled/g)).toHaveLength(1)
     await teamOk(['task', 'retry', '2', '--root', root])
     expect(JSON.parse(readFileSync(join(root, '.tasks', 'task_2.json'), 'utf8'))).toMatchObject({ status: 'pending' })
     const status = await statusOf(root)

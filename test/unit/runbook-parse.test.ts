@@ -89,6 +89,9 @@ describe('a text read as a runbook', () => {
       { kind: 'lease', line: 4, of: 'name', what: ['staging'] },
       { kind: 'lease', line: 5, of: 'path', what: ['src/**', 'docs/a.md'] },
     ])
+    expect(parseRunbook('lease: src/{a,b}/**, docs/a.md , x').steps).toMatchObject([
+      { of: 'path', what: ['src/{a,b}/**', 'docs/a.md', 'x'] },
+    ])
     const proposed = parseRunbook(
       text('plan: two steps', '```tasks', '- title: one', '- title: two', '  dependsOn: [one]', '```'),
     )

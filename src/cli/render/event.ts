@@ -74,7 +74,7 @@ const words: Partial<Record<EventType, Say>> = {
     return `completed ${taskName(entry, info)}${result?.outcome ? ` (${text(result.outcome)})` : ''}`
   },
   'task.failed': task('failed', error),
-  'task.cancelled': task('cancelled', error),
+  'task.cancelled': task('cancelled', entry => (record(entry).error === 'cancelled' ? '' : error(entry))),
   'task.retried': task('made pending again:'),
   'task.edited': task('edited'),
   'task.stuck': (info, entry) => `${taskName(entry, info)} cannot go on${because(info.by ?? info.reason)}`,

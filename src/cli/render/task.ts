@@ -43,7 +43,10 @@ export const renderTask = (task: TaskShown, requests: readonly Request[], now: n
   }
   block('Description', task.description)
   block('Summary', task.result?.summary || task.claimed?.summary)
-  block(task.status === 'pending' || task.status === 'in_progress' ? 'Last error' : 'Error', task.error)
+  block(
+    task.status === 'pending' || task.status === 'in_progress' ? 'Last error' : 'Error',
+    task.error === task.status ? null : task.error,
+  )
   if (requests.length > 0) parts.push(`${c.bold('Requests')}\n${renderRequests(requests, now, c)}`)
   return parts.join('\n\n')
 }

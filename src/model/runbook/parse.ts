@@ -170,7 +170,11 @@ const directive = (into: Step[], raw: string, line: number): string | null => {
   if (name === 'ask') into.push({ kind: 'ask', line, question: text })
   if (name === 'plan') into.push({ kind: 'plan', line, plan: text, tasks: null })
   if (name === 'lease') {
-    const [first = '', ...rest] = text.split(/\s+/)
+    // A comma at the end of a word separates; within one it may belong to a glob ({a,b}).
+    const [first = '', ...rest] = text
+      .split(/\s+/)
+      .map(each => each.replace(/,+$/, ''))
+      .filter(Boolean)
     const of = first === 'port' || first === 'name' || first === 'path' ? first : null
     const what = of === null ? [first, ...rest] : rest
     if (what.length === 0) return `line ${line}: "lease: ${first}" needs what it is about`

@@ -46,7 +46,7 @@ export const reply = (talk: Conversation): Reply => {
   const closing = ours.filter(call => stepOf(call.id) === 'end')
   if (closing.length > 0) return close(talk, talk.task, closing)
   if (book.problems.length > 0)
-    return failing(talk, `The runbook cannot be read, nothing was run:\n${book.problems.join('\n')}`)
+    return failing(talk, `The runbook cannot be read, nothing was run: ${book.problems.join('\n')}`)
   if (isCut.test(talk.task.text)) return failing(talk, 'The runbook is too long: its end is missing, nothing was run.')
   if (book.steps.length === 0 && !book.mend) return withoutSteps(talk, talk.task, ours)
   const { returned } = talk.task
