@@ -38,4 +38,7 @@ const plain = (message: string): string =>
   message
     .replace(/^Invalid input: expected (.*), received undefined$/, 'is missing (expected $1)')
     .replace(/^Invalid input: /, '')
+    .replace(/^expected array, received/, 'expected a list ([…]), received')
+    .replace(/^Too (?:big|small): expected (?:number|int) to be <=(.*)$/, 'must be at most $1')
+    .replace(/^Too (?:big|small): expected (?:number|int) to be >=(.*)$/, 'must be at least $1')
     .replace(/^Invalid input$/, 'not valid')

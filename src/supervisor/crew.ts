@@ -107,7 +107,7 @@ export class Crew {
     this.threads.send(old.owner, {
       t: 'unassign',
       id: task.id,
-      reason: `task ${task.id} was ${how}${task.error === null ? '' : `: ${task.error}`}`,
+      reason: `task ${task.id} was ${how}${task.error === null || task.error === how ? '' : `: ${task.error}`}`,
     })
     if (!isEnded(task)) return
     void keepWork(this.#o.core, old).catch(error =>

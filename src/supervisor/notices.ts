@@ -113,7 +113,7 @@ const gaveUpId = (name: string, rev: number): string => `msg_gaveup_${name}_${re
 export const endedText = ({ id, title, status, error }: Task, waiting: readonly string[]): string => {
   const retry = `team task retry ${id}`
   return [
-    `Task ${id} "${title}" ${status === 'failed' ? 'failed' : 'was cancelled'}: ${error ?? 'no reason given'}`,
+    `Task ${id} "${title}" ${status === 'failed' ? 'failed' : 'was cancelled'}: ${error === null || error === status ? 'no reason given' : error}`,
     ...(waiting.length > 0 ? [`Blocked by it: ${waiting.join(', ')}`] : []),
     ...(error?.includes(retry) ? [] : [`To try again: ${retry}`]),
   ].join('\n')

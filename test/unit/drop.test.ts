@@ -55,6 +55,10 @@ describe('JSON drops', () => {
       '[2]: a task is an object with a title, not a number',
     ])
     expect(reasons('a.json', '[]')).toEqual(['an empty list: there is no task in it'])
+    expect(reasons('a.json', '{"title":"a","needs":"exec","priority":99999}')).toEqual([
+      'needs: expected a list ([…]), received string',
+      'priority: must be at most 1000',
+    ])
   })
 
   test('unknown keys are refused with the nearest known one', () => {

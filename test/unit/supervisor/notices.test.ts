@@ -19,7 +19,8 @@ test('a reason that says how to try again is not followed by the same', () => {
   expect(endedText(task({ error: 'no model is set; set one, then: team task retry 1' }), [])).toBe(
     'Task 1 "Test it" failed: no model is set; set one, then: team task retry 1',
   )
-  expect(endedText(task({ status: 'cancelled' }), ['2'])).toContain(
-    'was cancelled: no reason given\nBlocked by it: 2\n',
-  )
+  for (const error of [null, 'cancelled'])
+    expect(endedText(task({ status: 'cancelled', error }), ['2'])).toContain(
+      'was cancelled: no reason given\nBlocked by it: 2\n',
+    )
 })
