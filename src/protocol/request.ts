@@ -90,6 +90,10 @@ export type Refusal =
   | 'superseded'
   | 'changed'
   | 'waits for an answer'
+  | 'asked enough'
+
+/** So often a teammate may ask back about one request: two models would ask and answer for ever. */
+export const asksAtMost = 8
 
 /**
  * May `by` make this decision now? null when yes, else why not. A teammate decides only what is addressed to it and
@@ -122,8 +126,16 @@ export const refusal = (
     return { why: 'changed', text: `${id} is not what was shown any more: look at it again` }
   if (decision === 'ask' && request.status === 'needs_info')
     return { why: 'waits for an answer', text: `${id} waits for ${request.from} to answer already` }
+  if (decision === 'ask' && by !== 'human' && timesAsked(request, by) >= asksAtMost)
+    return {
+      why: 'asked enough',
+      text: `${by} asked about ${id} ${asksAtMost} times: approve or reject it by what is known now, or leave it to a person`,
+    }
   return null
 }
+
+const timesAsked = ({ history }: Request, by: string): number =>
+  history.filter(item => item.act === 'ask' && item.by === by).length
 
 /** The request after a legal decision. Call `refusal` first. */
 export const decide = (

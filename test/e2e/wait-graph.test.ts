@@ -71,3 +71,33 @@ test('two that wait for each other, one for an answer and one for a lease, are f
   expect(request.reason).toContain('bob waits for alice (req_2), alice waits for bob (req_3)')
   expect(heard(team.requests('alice')[2])).toMatch(/req_3 \(Which schema\?\) was withdrawn.*: it closes a circle/)
 })
+
+test('a lead that asks back for ever is stopped: so many rounds, then the human is told and decides', async () => {
+  const team = await scriptedTeam(
+    {
+      alice: (request, n) => {
+        if (n === 0) return open('plan_request', { body: 'I will write a.txt' })
+        if (request.messages.at(-1)?.role === 'tool') return 'Waiting.'
+        if (heard(request).includes('approved')) return complete
+        return call('request', { action: 'answer', id: 'req_1', body: `because ${n}` })
+      },
+      lead: (request, n) =>
+        request.messages.at(-1)?.role === 'tool'
+          ? 'Asked.'
+          : call('request', { action: 'decide', id: 'req_1', decision: 'ask', reason: `why ${n}` }),
+    },
+    { mode: 'dir', lead: 'lead' },
+  )
+  await team.up()
+  await ask(team.root, 'task.add', { tasks: [{ title: 'one', assignee: 'alice', needs: [] }] })
+  await until(async () => (await wrong(team.root)).includes('who was asked twice and has not decided'), 60_000)
+  expect(heard(team.requests('lead').at(-1))).toContain('lead asked about req_1 8 times')
+  const told = (await inboxOf(team.root, 'user')).items.filter(({ stored }) =>
+    stored.message.content.includes('was asked twice'),
+  )
+  expect(told).toHaveLength(1)
+  // Two calls a round, the refused round, and the one more that it is asked for.
+  expect(team.requests('lead').length).toBeLessThanOrEqual(2 * 10)
+  await teamOk(['approve', '1', '--root', team.root])
+  await until(async () => (await ask(team.root, 'task.get', { id: '1' })).task.status === 'completed', 60_000)
+})

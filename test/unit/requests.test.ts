@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Clock } from '../../src/lib/clock.ts'
 import { unwrap } from '../../src/lib/result.ts'
 import { Config, members } from '../../src/protocol/config.ts'
-import { refusal } from '../../src/protocol/request.ts'
+import { asksAtMost, refusal } from '../../src/protocol/request.ts'
 import { openMemoryStore } from '../../src/store/memory.ts'
 import { Mail } from '../../src/supervisor/mail.ts'
 import { Requests } from '../../src/supervisor/requests.ts'
@@ -161,6 +161,32 @@ describe('requests', () => {
     unwrap(requests.end(superseded, 'withdrawn', 'supervisor', 'the head moved', 'req_77'))
     refused(superseded)
     expect([...texts].length).toBe(7)
+  })
+
+  it('lets a teammate ask back only so often about one request, and a person as often as they like', () => {
+    const { requests } = setup()
+    const plan = {
+      type: 'plan_request' as const,
+      from: 'alice',
+      to: 'boss',
+      title: 'plan',
+      body: 'p',
+      data: { task: null },
+    }
+    const { id } = unwrap(requests.open(plan)).request
+    const round = (by: string) => {
+      unwrap(requests.decide(id, by, 'ask', 'why?'))
+      unwrap(requests.answer(id, 'alice', 'because'))
+    }
+    for (let i = 0; i < asksAtMost; i++) round('boss')
+    expect(requests.decide(id, 'boss', 'ask', 'why?')).toMatchObject({
+      fault: {
+        code: 'refused',
+        message: expect.stringMatching(/^boss asked about req_1 8 times: approve or reject it/),
+      },
+    })
+    for (let i = 0; i <= asksAtMost; i++) round('human')
+    expect(requests.decide(id, 'boss', 'approve', null).ok).toBe(true)
   })
 
   it('lets a teammate decide only what is addressed to it, and never what it asked for itself', () => {

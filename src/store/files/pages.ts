@@ -37,7 +37,10 @@ const writePage = (page: Page | Move): Written => {
     // A hand may have been faster: what it wrote is looked at before it is written over or put away.
     const now = stamp(path)
     if (now && !sameStamp(now, known)) return { kind: 'foreign' }
-    if ('text' in page) return { kind: 'written', stamp: write(path, page.text, page.by) }
+    if ('text' in page) {
+      const written = write(page)
+      return written ? { kind: 'written', stamp: written } : { kind: 'foreign' }
+    }
     if (!now) return { kind: 'foreign' }
     renameSync(path, page.to)
     return { kind: 'written', stamp: now }
@@ -47,14 +50,19 @@ const writePage = (page: Page | Move): Written => {
   }
 }
 
-const write = (path: string, text: string, by: string | undefined): Stamp => {
+const write = ({ path, text, known, by }: Page): Stamp | null => {
+  // Again, as the text took its time to be written beside it.
+  const mayReplace = (): boolean => {
+    const now = stamp(path)
+    return !now || sameStamp(now, known)
+  }
   try {
-    return swapFile(path, text, by)
+    return swapFile(path, text, mayReplace, by)
   } catch (error) {
     const code = errnoOf(error)
     if (code !== 'ENOENT' && (code !== 'EXDEV' || by === undefined)) throw error
     // A folder was removed meanwhile, or the other one leads to another disk.
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    return swapFile(path, text)
+    return swapFile(path, text, mayReplace)
   }
 }

@@ -66,9 +66,16 @@ export const readStamped = (path: string): { readonly stamp: Stamp; readonly byt
 
 /**
  * Replaces (or makes) the file in one step: a reader sees the old text or the new one. Not flushed to the disk: only for
- * what can be made again from the journal. The new text is first written in `folder`. Returns the stamp of what was written.
+ * what can be made again from the journal. The new text is first written in `folder`; `mayReplace` is asked last of all, right
+ * before the one step, so that what a hand writes meanwhile is not written over. Returns the stamp of what was written, or
+ * null where that was not allowed.
  */
-export const swapFile = (path: string, text: string, folder = dirname(path)): Stamp => {
+export const swapFile = (
+  path: string,
+  text: string,
+  mayReplace: () => boolean,
+  folder = dirname(path),
+): Stamp | null => {
   const temporary = join(folder, `.${basename(path)}.tmp`)
   const file = openSync(temporary, 'w', 0o600)
   let written: Stamp
@@ -79,6 +86,10 @@ export const swapFile = (path: string, text: string, folder = dirname(path)): St
     closeSync(file)
   }
   try {
+    if (!mayReplace()) {
+      rmSync(temporary)
+      return null
+    }
     renameSync(temporary, path)
   } catch (error) {
     rmSync(temporary, { force: true })
