@@ -71,6 +71,8 @@ export const rpcMethods = {
     data: z.record(z.string(), z.unknown()).default({}),
     title: z.string().max(200).optional(),
     body: z.string().default(''),
+    /** The task that its asker has in hand, as far as it knows: refused where that was taken from it meanwhile. */
+    during: z.string().optional(),
   }),
   /** The human: the lead is given the task of proposing tasks for a goal; what it proposes may be changed before approving. */
   'plan.ask': z.strictObject({ goal: z.string().min(1) }),

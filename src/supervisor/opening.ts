@@ -50,6 +50,10 @@ const made = (core: Core, actor: string, asked: Asked): Result<Opening<RequestTy
     return fail('refused', `${type} is opened by the supervisor alone`, 'a claim opens it: task complete')
   if (entry.opens === 'teammate' && actor === 'human')
     return fail('refused', `${type} is opened by a teammate`, 'you may simply say so: team send')
+  // It would wait about no task, and nobody for it.
+  const { during } = asked
+  if (during !== undefined && entry.parks && core.tasks.inHand(actor)?.value.id !== during)
+    return fail('refused', `task ${during} is not in your hands any more`, 'end your turn')
   const worked = workedOut[type]?.(core, actor, asked)
   if (worked) return worked
   const parsed = entry.data.safeParse({ ...asked.data, task: core.tasks.inHand(actor)?.value.id ?? null })

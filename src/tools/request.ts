@@ -63,9 +63,10 @@ export const request: Tool = defineTool({
 /** Opens a request. One that its asker waits for ends the turn: the decision comes as a message, and the work goes on then. */
 export const openAndPark = async (
   asked: RpcParams<'request.open'>,
-  { call, park }: ToolContext,
+  { call, park, task }: ToolContext,
 ): Promise<ToolResult> => {
-  const opened = await call('request.open', asked)
+  const during = task()?.id
+  const opened = await call('request.open', { ...asked, ...(during === undefined ? {} : { during }) })
   if (!opened.ok) return refused(opened.fault)
   const { id, to, type, outcome } = opened.value.request
   if (!requestTypes[type].parks) return said(`opened ${id}, ${to} decides`)
