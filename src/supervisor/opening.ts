@@ -68,8 +68,17 @@ const made = (core: Core, actor: string, asked: Asked): Result<Opening<RequestTy
     return fail('invalid', `say in body what ${entry.says}`)
   const may = checks[type]?.(core, actor, data)
   if (may && !may.ok) return may
-  const to = deciderOf(core, type as Exclude<RequestType, 'shutdown_request'>, actor)
+  const isStuck = type === 'plan_request' && isRejectedAlways(core, (data as Opening<'plan_request'>['data']).task)
+  const to = isStuck ? 'human' : deciderOf(core, type as Exclude<RequestType, 'shutdown_request'>, actor)
   return ok({ type, from: actor, to, title: title?.trim() || entry.title({ from: actor, body, data }), body, data })
+}
+
+/** So many plans for one task that a teammate rejected, one after the other: two models would go on so for ever. */
+export const rejectedAtMost = 8
+
+const isRejectedAlways = ({ requests }: Core, task: string | null): boolean => {
+  const last = task === null ? [] : requests.plansFor(task).slice(-rejectedAtMost)
+  return last.length === rejectedAtMost && last.every(each => each.status === 'rejected' && each.decidedBy !== 'human')
 }
 
 const shutdown = (core: Core, actor: string, { title, body, data }: Asked): Result<Opening<'shutdown_request'>> => {
