@@ -34,20 +34,42 @@ interface Logs extends Globals {
   json: boolean
 }
 
+/** Entries that are asked for at the most. */
+const most = 100_000
+
+/** Where the last `n` entries that have a line begin; null when there are not so many. */
+const beginOf = (entries: readonly JournalEntry[], n: number, line: (entry: JournalEntry) => string | null) => {
+  let left = n
+  for (let i = entries.length - 1; i >= 0; i--) {
+    const entry = entries[i]
+    if (entry && line(entry) !== null && --left === 0) return i
+  }
+  return null
+}
+
 const act = async (cli: Cli, args: Logs): Promise<Result<number>> => {
   if (!Number.isInteger(args.n) || args.n < 1) return fail('usage', '-n takes a whole number above 0')
+  const line = (entry: JournalEntry) =>
+    args.json ? jsonText(entry) : renderEvent(entry, { now: cli.clock.wall(), paint: cli.paint, all: args.all })
   const print = (entry: JournalEntry) => {
-    if (args.json) return cli.out.say(jsonText(entry))
-    const line = renderEvent(entry, { now: cli.clock.wall(), paint: cli.paint, all: args.all })
-    if (line !== null) cli.out.say(line)
+    const text = line(entry)
+    if (text !== null) cli.out.say(text)
   }
   const name = args.name === undefined ? {} : { name: args.name }
   return withTeam(cli, args, args.follow ? 'daemon' : 'read', async team => {
-    const limit = Math.min(args.n, 100_000)
-    if (args.follow) return team.follow(print, { limit, ...name })
-    const got = await team.call('events', { after: 0, limit, ...name })
+    // Small steps are not shown, so what is asked for grows until that many lines can be.
+    let limit = Math.min(args.n, most)
+    let got = await team.call('events', { after: 0, limit, ...name })
+    let first = got.ok ? beginOf(got.value.entries, args.n, line) : 0
+    while (got.ok && first === null && got.value.entries.length === limit && limit < most) {
+      limit = Math.min(limit * 8, most)
+      got = await team.call('events', { after: 0, limit, ...name })
+      first = got.ok ? beginOf(got.value.entries, args.n, line) : 0
+    }
     if (!got.ok) return got
-    for (const entry of got.value.entries) print(entry)
+    const shown = got.value.entries.slice(first ?? 0)
+    if (args.follow) return team.follow(print, { limit: Math.max(shown.length, 1), ...name })
+    for (const entry of shown) print(entry)
     if (got.value.entries.length > 0 || args.name === undefined) return ok(0)
     // Who left is still told of by what happened; nothing at all may be a slip of the hand.
     const status = await team.call('status', {})

@@ -107,6 +107,11 @@ describe('without a daemon', () => {
     // Without a reason the word stands there once.
     expect((await teamOk(['task', 'show', '2', '--root', root])).match(/cancelled/g)).toHaveLength(1)
     expect((await teamOk(['logs', '--root', root])).match(/cancelled/g)).toHaveLength(1)
+    // The last lines are counted as they are shown: small steps between them do not use them up.
+    await teamOk(['send', 'user', 'a word', '--root', root])
+    await teamOk(['inbox', '--ack', '--root', root])
+    for (const n of [1, 2, 3])
+      expect((await teamOk(['logs', '-n', String(n), '--root', root])).trimEnd().split('\n')).toHaveLength(n)
     await teamOk(['task', 'retry', '2', '--root', root])
     expect(JSON.parse(readFileSync(join(root, '.tasks', 'task_2.json'), 'utf8'))).toMatchObject({ status: 'pending' })
     const status = await statusOf(root)
