@@ -132,6 +132,8 @@ export class Waits {
   #remind(graph: WaitGraph, request: Request): void {
     const { mail, roster } = this.#core
     const { id, to, title, from, type } = request
+    // What has a deadline ends by itself; an idle teammate agrees to a shutdown right after it has read of it.
+    if (request.deadline !== null) return
     if (request.status !== 'pending' || !roster.has(to) || !graph.wasLeft(request)) return
     const again = reminder(request)
     if (!mail.find(to, again))

@@ -12,6 +12,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import type { Status } from '../../src/protocol/rpc.ts'
 import { cleanEnv, command, ended, team, teamOk, teamRoot, until } from '../support/cli.ts'
 import { ask, heard, journal, killed, quiet, scriptedTeam, status, taken } from '../support/scripted-team.ts'
 
@@ -157,6 +158,7 @@ describe('what the system gives', () => {
     const child = limited(root, files, ['up'])
     let err = ''
     let out = ''
+    let gaveUp: Status['teammates'][number][] = []
     child.stderr.on('data', chunk => {
       err += chunk
     })
@@ -169,7 +171,12 @@ describe('what the system gives', () => {
         child.signalCode !== null ||
         (out.includes('ready, pid') &&
           (await status(root).then(
-            now => now.tasks.length === 50 && now.tasks.every(task => task.status === 'completed'),
+            now => {
+              gaveUp = now.teammates.filter(({ state }) => state === 'failed')
+              return (
+                gaveUp.length > 0 || (now.tasks.length === 50 && now.tasks.every(task => task.status === 'completed'))
+              )
+            },
             () => false,
           ))),
       60_000,
@@ -182,10 +189,14 @@ describe('what the system gives', () => {
       ])
       expect(err).not.toMatch(/^\s+at /m)
     } else {
+      // A thread that could not open its own files again and again is given up, saying so.
+      if (gaveUp.length > 0) expect(gaveUp.map(({ reason }) => reason).join('\n')).toMatch(/EMFILE|too many open files/)
       child.kill('SIGKILL')
       await ended(child)
     }
     await up()
+    for (const { name } of (await status(root)).teammates.filter(({ state }) => state === 'failed'))
+      await teamOk(['restart', name, '--root', root])
     const now = await until(async () => {
       const at = await status(root)
       return at.tasks.length === 50 && at.tasks.every(task => task.status === 'completed') && at

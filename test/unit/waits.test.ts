@@ -182,6 +182,23 @@ describe('who is asked to decide', () => {
     expect(waits.problems()).toEqual([])
   })
 
+  test('what has a deadline needs no reminder: nobody is asked twice to shut down', async () => {
+    const { core, turn, inbox, waits } = setup(['ann'])
+    const opened = core.requests.open({
+      type: 'shutdown_request',
+      from: 'human',
+      to: 'ann',
+      title: 'shut down, ann',
+      body: '',
+      data: { teammate: 'ann', graceMs: 60_000 },
+    })
+    expect(unwrap(opened).request.deadline).not.toBeNull()
+    await turn('ann')
+    await turn('ann')
+    expect(inbox('ann')).toHaveLength(1)
+    expect(waits.problems()).toEqual([])
+  })
+
   test('asking back is no silence, and its answer is a new reason to decide', async () => {
     const { handlers, turn, inbox, core } = setup(['ann', 'bob'], { lead: 'bob' })
     unwrap(await handlers.call('ann', 'request.open', { type: 'plan_request', body: 'all of it' }))

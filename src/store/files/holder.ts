@@ -247,8 +247,8 @@ class FileHolder implements Holder {
 
   async #end(): Promise<void> {
     const { header, server } = this.#taken
-    await this.#watch?.close()
-    await this.#finding
+    // Its goodbye comes first: who knocks from now on is to wait, not to be refused.
+    const watching = this.#watch?.close()
     await this.#folding
     if (!this.#hasFailed && !this.#journal.isClosed)
       this.store.note({
@@ -261,6 +261,8 @@ class FileHolder implements Holder {
     } catch (error) {
       if (!this.#hasFailed) throw error
     }
+    await watching
+    await this.#finding
     // Nothing is written any more. While the socket listens nobody else can begin, so what is removed here is ours,
     // unless another holder superseded this one.
     const file = readHolderFile(this.#root)
