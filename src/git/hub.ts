@@ -106,8 +106,11 @@ export const openHub = async (options: HubOptions): Promise<Result<Hub>> => {
     const checked = await checkHub(hub)
     if (!checked.ok) return checked
     mended.push(...checked.value)
-    const recorded = await git(['config', 'team.base', workspace.value.baseRef])
-    if (!recorded.ok) return recorded
+    // Only where it is another: a command that reads must not stand in the way of a daemon that starts.
+    if ((await recordedBase(git)) !== workspace.value.baseRef) {
+      const recorded = await git(['config', 'team.base', workspace.value.baseRef])
+      if (!recorded.ok) return recorded
+    }
   }
   return ok(assemble(hub, made, mended))
 }
