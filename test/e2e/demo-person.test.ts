@@ -16,6 +16,22 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
 
+/** The demo in a folder of its own: how it ended, and its summary. */
+const demo = async (name: string, person: Person) => {
+  const tmp = join(dir, name)
+  mkdirSync(tmp)
+  const said: string[] = []
+  const exit = await runDemo({
+    keep: false,
+    json: true,
+    team: [process.execPath, command],
+    env: { ...process.env, TMPDIR: tmp },
+    say: text => void said.push(text),
+    person,
+  })
+  return { exit, summary: JSON.parse(said.join('\n')) }
+}
+
 /** The demo with a person who says `line(request)` to each request as it waits; null leaves it for now. */
 const led = async (name: string, line: (request: Request, all: readonly Request[]) => string | null) => {
   const refused: string[] = []
@@ -30,18 +46,7 @@ const led = async (name: string, line: (request: Request, all: readonly Request[
     },
     refused: (_act, fault) => void refused.push(fault.message),
   }
-  const tmp = join(dir, name)
-  mkdirSync(tmp)
-  const said: string[] = []
-  const exit = await runDemo({
-    keep: false,
-    json: true,
-    team: [process.execPath, command],
-    env: { ...process.env, TMPDIR: tmp },
-    say: text => void said.push(text),
-    person,
-  })
-  return { exit, summary: JSON.parse(said.join('\n')), refused }
+  return { ...(await demo(name, person)), refused }
 }
 
 const taskOf = (request: Request): number =>
@@ -97,21 +102,11 @@ describe('the demo that a person leads', () => {
   })
 
   it('ends at once, and says why, when the person is gone', async () => {
-    const tmp = join(dir, 'gone')
-    mkdirSync(tmp)
-    const said: string[] = []
-    const exit = await runDemo({
-      keep: false,
-      json: true,
-      team: [process.execPath, command],
-      env: { ...process.env, TMPDIR: tmp },
-      say: text => void said.push(text),
-      person: {
-        decide: async requests => (requests.some(isWaiting) ? fail('closed', 'the input ended') : ok([])),
-        refused: () => undefined,
-      },
+    const { exit, summary } = await demo('gone', {
+      decide: async requests => (requests.some(isWaiting) ? fail('closed', 'the input ended') : ok([])),
+      refused: () => undefined,
     })
     expect(exit).toBe(1)
-    expect(JSON.parse(said.join('\n')).problems).toEqual(['the input ended'])
+    expect(summary.problems).toEqual(['the input ended'])
   })
 })
