@@ -44,7 +44,12 @@ export const newsOf = (request: Request): News[] => {
   if (outcome === 'decided') return told(request, 'request.decided', decisionText(request))
   // Whoever waits for it must hear that it will not be decided, unless it went on without by then.
   const isWaitedFor = outcome === 'expired' || by === 'human' || text?.startsWith(circleReason)
-  if (!requestTypes[request.type].parks || !isWaitedFor) return []
+  // Who asked another to stop does not wait, and counts on it all the same.
+  const isCountedOn =
+    request.type === 'shutdown_request' &&
+    outcome === 'withdrawn' &&
+    ![by, request.data.teammate].includes(request.from)
+  if (!(requestTypes[request.type].parks && isWaitedFor) && !isCountedOn) return []
   return told(
     request,
     outcome === 'expired' ? 'request.expired' : 'request.withdrawn',

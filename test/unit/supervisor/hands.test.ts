@@ -336,6 +336,20 @@ describe('a shutdown', () => {
     expect(core.requests.get(asked)?.value.outcome).toBe('withdrawn')
   })
 
+  it('D03 that a teammate was asked by the lead and had not answered when the daemon ended is withdrawn, and the lead is told so', () => {
+    const { core } = setup()
+    const asked = ask(core, 'bob', 'alice', 'alice')
+    // Its own, and what a person asked, are nothing to tell a teammate of.
+    const own = ask(core, 'alice', 'human', 'alice')
+    const byHuman = ask(core, 'human', 'alice', 'alice', { body: 'by name' })
+    for (const request of core.requests.all()) if (request.type === 'shutdown_request') settleShutdown(core, request)
+    withdrawShutdowns(core, 'alice')
+    for (const id of [asked, own, byHuman]) expect(core.requests.get(id)?.value.outcome).toBe('withdrawn')
+    const told = (name: string) => core.mail.read(name, 0, 100).items.map(({ stored }) => stored.message.content)
+    expect(told('bob')).toEqual([`${asked} (shut down) was withdrawn by supervisor: the daemon it was about has ended`])
+    expect(told('alice').filter(content => content.includes('withdrawn'))).toEqual([])
+  })
+
   it('D03 of one teammate alone that it agreed to holds over a crash before its effect was done; of the whole team it does not', () => {
     // Asked alone, by the lead or by `team down <name>`, it stays stopped until it is restarted: a crash in the middle is no
     // restart. Of the whole team, the next start is for everyone. What was never answered is asked again by whoever wants it.
