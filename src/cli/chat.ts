@@ -78,6 +78,7 @@ class Talk {
   #begun = false
   /** Messages of ours that it has not answered, and whether each has entered its context. */
   readonly #open = new Map<string, { index: number | null; isRead: boolean }>()
+  #hasAsked = false
   #changed: () => void = () => undefined
   /** Aborted when the daemon has ended, or nobody reads stdout any more. */
   readonly #over = new AbortController()
@@ -107,19 +108,32 @@ class Talk {
     this.#begun = true
     if (interactive) out.note(paint.dim(`talking to ${name}; an empty line or n ends`))
     this.#tellStanding()
+    let isEnded = false
     for await (const line of textLines(process.stdin, this.#over.signal, interactive ? paint.bold('you> ') : '')) {
-      if (line.trim() === '' || line.trim() === 'n' || this.#over.signal.aborted) break
+      if (this.#over.signal.aborted) break
+      isEnded = line.trim() === '' || line.trim() === 'n'
+      if (isEnded) break
+      this.#hasAsked = true
       const id = `msg_${ulid(this.#cli.clock.wall()).toLowerCase()}`
       this.#open.set(id, { index: null, isRead: false })
       const sent = await this.#team.call('message.send', { to: name, content: line, id })
       if (!sent.ok) return sent
     }
+    // A script must not take a talk in which nothing was said for one that was answered.
+    if (!interactive && !this.#hasAsked && !isEnded) return this.#askedNothing()
     // A person who ends the talk goes; a pipe has asked, and waits for what it asked.
     if (!interactive) await this.#settled()
     const unanswered = this.#open.size
     if (!this.#over.signal.aborted) return ok(interactive || unanswered === 0 ? 0 : 1)
     const ended = await following
     return ended.ok ? ok(unanswered === 0 ? 0 : 1) : ended
+  }
+
+  #askedNothing(): Result<number> {
+    if (this.#cli.out.closed.aborted) return ok(1)
+    return this.#over.signal.aborted
+      ? fail('offline', `the daemon ended before ${this.#name} was asked anything`, 'start it with: team up')
+      : fail('usage', `nothing was asked: stdin has no line`, `echo "…" | team chat ${this.#name}`)
   }
 
   /** Resolves when everything is answered, or when it is clear that no answer comes by itself. */

@@ -1,6 +1,6 @@
 import type { Argv } from 'yargs'
 import type { Clock } from '../lib/clock.ts'
-import { exitCode, type Fault, ok, type Result } from '../lib/result.ts'
+import { exitCode, type Fault, fail, ok, type Result } from '../lib/result.ts'
 import type { Out } from './out.ts'
 import { oneLine, type Paint } from './render/text.ts'
 
@@ -35,12 +35,18 @@ export type Commands = Argv<Globals>
 
 /**
  * Makes a command's handler: runs `act` and turns what it returns into the exit code. A fault is told on stderr in one or two
- * lines; a bug is thrown on, to `main`.
+ * lines; a bug is thrown on, to `main`. Node ends a process in which nothing goes on any more, with 0, whoever still waits: a
+ * command that has no result by then says so and fails.
  */
 export const handler =
   <A extends Globals>(cli: Cli, act: (args: A) => Promise<Result<number>>) =>
   async (args: A): Promise<void> => {
-    const result = await act(args)
+    const ranDry = () => {
+      tell(cli, fail('internal', 'it came to its end without a result', 'This is a bug.').fault, args.verbose)
+      process.exitCode = 1
+    }
+    process.once('beforeExit', ranDry)
+    const result = await act(args).finally(() => process.off('beforeExit', ranDry))
     if (!result.ok) tell(cli, result.fault, args.verbose)
     process.exitCode = result.ok ? result.value : exitCode(result.fault.code)
   }

@@ -58,6 +58,21 @@ test('a talk whose daemon is killed ends at once, without waiting for another li
   expect(await ended(talk)).toBe(0)
 })
 
+test('a pipe in which nothing was asked has no answer either: no line at all, and a daemon that ended before there was one', async () => {
+  const crew = await scriptedTeam({ alice: () => new Promise<Reply>(() => undefined) })
+  const daemon = await crew.up()
+  const empty = await team(['chat', 'alice', '--root', crew.root], { input: '' })
+  expect(empty).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('nothing was asked') })
+  await teamOk(['task', 'add', 'Long work', '--root', crew.root])
+  await until(async () => (await stateOf(crew.root, 'alice')) === 'working')
+  const talk = start(['chat', 'alice', '--root', crew.root])
+  await says(talk, /busy with task 1/, 'stderr')
+  const over = says(talk, /the daemon ended before alice was asked anything/, 'stderr')
+  daemon.kill('SIGKILL')
+  await over
+  expect(await ended(talk)).toBe(6)
+})
+
 test('words that end a turn which no person wrote to go to nobody', async () => {
   const crew = await scriptedTeam({
     bob: (_request, n) => (n === 0 ? call('message', { to: 'alice', content: 'hello' }) : 'Done.'),
