@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads'
-import type { Move, Page, Written } from '../store/files/pages.ts'
+import type { WritePages, Written } from '../store/files/pages.ts'
 
 interface Waiting {
   readonly resolve: (written: readonly Written[]) => void
@@ -25,7 +25,7 @@ export class Scribe {
   }
 
   /** See `WritePages`. Rejects when the thread is gone: then no file shows anything new any more. */
-  write(pages: readonly (Page | Move)[]): Promise<readonly Written[]> {
+  write(pages: Parameters<WritePages>[0]): Promise<readonly Written[]> {
     if (this.#end) return Promise.reject(this.#end)
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject })

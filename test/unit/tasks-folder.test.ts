@@ -1,10 +1,13 @@
 import {
   appendFileSync,
+  closeSync,
   copyFileSync,
   existsSync,
+  ftruncateSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -14,6 +17,7 @@ import {
   truncateSync,
   utimesSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -730,6 +734,56 @@ describe('hand edits', () => {
     await folder.settled()
     expect(file('1')).toMatchObject({ description: 'by hand', owner: 'bob' })
     expect(team.problems).toEqual([])
+  })
+
+  test('a save in place into the file that was written over just before is a hand edit like any other', async () => {
+    add('1')
+    add('2')
+    const folder = await team.start()
+    await folder.projected()
+    const [opened, other] = [file('1'), file('2')]
+    const editor = openSync(at('task_1.json'), 'r+')
+    const second = openSync(at('task_2.json'), 'r+')
+    change('1', { owner: 'bob', status: 'in_progress' })
+    change('2', { tags: ['moved on'] })
+    await folder.projected()
+    // In two halves, as a slow editor writes it.
+    const text = JSON.stringify({ ...opened, description: 'by hand' })
+    ftruncateSync(editor)
+    writeSync(editor, text.slice(0, 60))
+    writeSync(second, JSON.stringify({ ...other, title: 'by hand', owner: 'mallory' }))
+    ftruncateSync(second, JSON.stringify({ ...other, title: 'by hand', owner: 'mallory' }).length)
+    await sleep(300)
+    writeSync(editor, text.slice(60))
+    closeSync(editor)
+    closeSync(second)
+    await until('the edits', () => file('1').description === 'by hand' && file('2').title === 'by hand')
+    expect(file('1')).toMatchObject({ owner: 'bob', status: 'in_progress', rev: 3 })
+    expect(rejected('1')).toEqual([])
+    expect(json(at(rejected('2')[0] ?? ''))).toMatchObject({ owner: 'mallory' })
+    expect(team.problems.map(problem => problem.reason)).toEqual([
+      expect.stringContaining('owner: changed, but only the supervisor sets it'),
+    ])
+  })
+
+  test('what was saved into a file that was written over just before the end is taken in at the end; what was emptied is not', async () => {
+    add('1')
+    add('2')
+    const folder = await team.start()
+    await folder.projected()
+    const opened = file('1')
+    const [editor, emptied] = [openSync(at('task_1.json'), 'r+'), openSync(at('task_2.json'), 'r+')]
+    for (const id of ['1', '2']) change(id, { tags: ['moved on'] })
+    await folder.projected()
+    ftruncateSync(emptied)
+    ftruncateSync(editor)
+    writeSync(editor, JSON.stringify({ ...opened, title: 'by hand' }))
+    await team.stop()
+    expect(store.tasks.get('1')?.value).toMatchObject({ title: 'by hand', tags: ['moved on'] })
+    expect(title('2')).toBe('task 2')
+    expect(team.problems).toEqual([])
+    closeSync(editor)
+    closeSync(emptied)
   })
 
   test('B07 a task file that is cut and rewritten in halves keeps its last good state and its owner', async () => {

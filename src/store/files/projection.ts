@@ -2,7 +2,8 @@ import { sep } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../lib/clock.ts'
 import type { Lane } from './lane.ts'
-import { type Page, type WritePages, writePages } from './pages.ts'
+import { type Look, type Page, pageWriter, type WritePages } from './pages.ts'
+import type { LateSave } from './replaced.ts'
 import type { Stamp } from './stamp.ts'
 
 export interface ProjectionOptions {
@@ -22,6 +23,8 @@ export interface ProjectionOptions {
   /** Puts the texts into the files; in this thread unless given. */
   readonly write?: WritePages | undefined
   readonly onWritten?: (id: string) => void
+  /** A hand saved into a file just after it was written over; only with this is it looked for. */
+  readonly onLate?: (save: LateSave) => Promise<void>
   /** The disk refused; tried again later. */
   readonly onTrouble: (file: string, error: unknown) => void
 }
@@ -35,6 +38,8 @@ const echoMs = 1000
 /** How often it is looked for what is due. */
 const lookMs = 10
 const retryMs = 1000
+/** How often what was written over is looked at again. */
+const relookMs = 250
 /** Files written before others have their turn. */
 const batchSize = 96
 
@@ -44,7 +49,9 @@ export class Projection {
   /** Record → when it is to be written (monotonic). */
   readonly #dirty = new Map<string, number>()
   readonly #written = new Map<string, Stamp>()
+  readonly #write: WritePages
   #writing: Promise<void> | undefined
+  #relooking: Promise<void> | undefined
   /** File → until when its own writing may still be heard of (monotonic). */
   readonly #echoes = new Map<string, number>()
   /** How many wait for everything to be out: nothing is gathered meanwhile. */
@@ -52,13 +59,14 @@ export class Projection {
 
   constructor(options: ProjectionOptions) {
     this.#options = options
+    this.#write = options.write ?? pageWriter(options.clock)
   }
 
   /** The record changed, or its file is to be written again; `follows`: what it shows changed with another record. */
   touch(id: string, follows = false): void {
     const due = this.#options.clock.mono() + (follows ? followMs : gatherMs)
     if (due < (this.#dirty.get(id) ?? Number.POSITIVE_INFINITY)) this.#dirty.set(id, due)
-    this.#writing ??= this.#write()
+    this.#writing ??= this.#writeDue()
   }
 
   /** The state of the file that was last written, or last looked at. */
@@ -97,7 +105,12 @@ export class Projection {
     this.#hurried--
   }
 
-  async #write(): Promise<void> {
+  /** One last look for what was saved into files that were written over; nothing may be written after. */
+  async finish(): Promise<void> {
+    if (this.#relooking) await this.#options.lane.act(async () => void (await this.#lookBack({ isLast: true })))
+  }
+
+  async #writeDue(): Promise<void> {
     const { lane } = this.#options
     await nextTurn()
     while (this.#dirty.size > 0 && !lane.isOver) {
@@ -122,16 +135,18 @@ export class Projection {
   }
 
   async #writeAll(ids: readonly string[]): Promise<void> {
-    const { dir, by, file, text, foreign, durable, write, onWritten, onTrouble } = this.#options
+    const { dir, by, file, text, foreign, durable, onWritten, onLate, onTrouble } = this.#options
+    const isEdited = onLate !== undefined
     const pages: (Page & { readonly id: string })[] = []
     for (const id of ids) {
       const shown = text(id)
-      if (shown !== null) pages.push({ id, path: dir + sep + file(id), text: shown, known: this.#written.get(id), by })
+      if (shown === null) continue
+      pages.push({ id, path: dir + sep + file(id), text: shown, known: this.#written.get(id), by, isEdited })
     }
     await durable()
     const until = this.#options.clock.mono() + echoMs
     for (const { id } of pages) this.#echoes.set(file(id), until)
-    const results = await (write ?? writePages)(pages)
+    const results = await this.#write(pages)
     for (const [at, { id }] of pages.entries()) {
       const result = results[at]
       if (result?.kind !== 'written') this.#echoes.delete(file(id))
@@ -143,6 +158,26 @@ export class Projection {
         this.#retry(id)
       } else if (await foreign(id)) this.touch(id)
     }
+    if (isEdited) this.#relooking ??= this.#relook()
+  }
+
+  async #relook(): Promise<void> {
+    const { lane } = this.#options
+    for (let left = 1; left > 0 && !lane.isOver; ) {
+      await lane.wait(relookMs)
+      await lane.act(async () => {
+        left = await this.#lookBack({ isLast: false })
+        if (left === 0) this.#relooking = undefined
+      })
+    }
+  }
+
+  /** Takes in what was saved too late; how many files are still looked at. */
+  async #lookBack(look: Look): Promise<number> {
+    const [answer] = await this.#write([look])
+    if (answer?.kind !== 'looked') throw new Error(`a look was answered with ${answer?.kind}`)
+    for (const save of answer.saves) await this.#options.onLate?.(save)
+    return answer.left
   }
 
   #retry(id: string): void {

@@ -22,7 +22,11 @@ export class PutBacks {
   }
 
   /** Keeps the edited text. Returns what is to be told, and the name it is kept under. */
-  keep(id: string, bytes: Buffer, reasons: readonly string[]): { readonly problem: Problem; readonly name: string } {
+  keep(
+    id: string,
+    bytes: Uint8Array,
+    reasons: readonly string[],
+  ): { readonly problem: Problem; readonly name: string } {
     const { dir, label, clock, file } = this.#o
     const time = iso(clock.wall()).replaceAll(':', '-')
     const name = freeName(dir, `task_${id}.rejected-${time}.json`)

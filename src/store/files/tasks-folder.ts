@@ -1,21 +1,23 @@
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
-import { isDeepStrictEqual } from 'node:util'
+import { basename, join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import type { Result } from '../../lib/result.ts'
 import type { Limits } from '../../protocol/config.ts'
 import { idInName, isSideFile } from '../../protocol/drop.ts'
 import type { Task, TaskFile } from '../../protocol/task.ts'
-import { compareTask, type HandEdit, isStale, renderTask } from '../../protocol/task-file.ts'
+import { type HandEdit, isStale, renderTask } from '../../protocol/task-file.ts'
 import type { Store } from '../store.ts'
+import { Calm, calmMs } from './calm.ts'
 import { linkTarget } from './dropped-entry.ts'
-import { byName, Calm, calmMs, Drops, type DropsOptions } from './drops.ts'
+import { byName, Drops, type DropsOptions } from './drops.ts'
+import { HandEdits } from './hand-edits.ts'
 import { Lane } from './lane.ts'
-import { type WritePages, writePages } from './pages.ts'
+import { pageWriter, type WritePages } from './pages.ts'
 import { importTasks, oldRevisions, readObject } from './past-tasks.ts'
 import { type Problem, Troubles } from './problem.ts'
 import { Projection } from './projection.ts'
 import { PutBacks } from './put-backs.ts'
+import type { LateSave } from './replaced.ts'
 import { ShownTasks } from './shown-tasks.ts'
 import { readStamped, type Stamp, sameStamp, stamp } from './stamp.ts'
 import { TaskArchive } from './task-archive.ts'
@@ -66,6 +68,8 @@ export class TasksFolder {
   readonly #troubles: Troubles
   readonly #putBacks: PutBacks
   readonly #shown: ShownTasks
+  readonly #edits: HandEdits
+  readonly #write: WritePages
   readonly #pending = new Map<string, TaskFile>()
   /** Tasks that came back from their files, which thus hold nothing new. */
   #imported = new Set<string>()
@@ -80,6 +84,14 @@ export class TasksFolder {
     this.#archive = new TaskArchive(this.#dir, options.store, options.limits.archiveAfter)
     this.#putBacks = new PutBacks({ dir: this.#dir, label, clock: options.clock, file: fileOf })
     this.#shown = new ShownTasks(options.store, options.blockedBy)
+    this.#edits = new HandEdits({
+      store: options.store,
+      shown: this.#shown,
+      putBacks: this.#putBacks,
+      onEdit: options.onEdit,
+      onProblem: problem => this.#report(problem),
+    })
+    this.#write = options.write ?? pageWriter(options.clock)
     this.#calm = new Calm(options.clock)
     this.#troubles = new Troubles(options.onProblem, options.onMended)
     this.#lane = new Lane(file => this.#look(file), options.onFailure)
@@ -105,8 +117,9 @@ export class TasksFolder {
       text: id => this.#text(id),
       durable: () => options.store.flushed(),
       foreign: id => this.#inspect(id),
-      write: options.write,
+      write: this.#write,
       onWritten: id => this.#wrote(id),
+      onLate: save => this.#late(save),
       onTrouble: (file, error) => this.#troubles.tell(`${label}/${file}`, error),
     })
   }
@@ -181,6 +194,7 @@ export class TasksFolder {
     await this.#watch?.close()
     this.#unwatch?.()
     await this.#projection.settled()
+    await this.#projection.finish()
     await this.#lane.close()
     await this.#archiving
   }
@@ -267,7 +281,7 @@ export class TasksFolder {
     if (link !== null) {
       if (rec?.value.file === file && (await this.#finish(file))) return this.#seen(id, undefined)
       rmSync(path)
-      this.#refused(id, this.#putBacks.link(id, link), null)
+      this.#edits.refused(id, this.#putBacks.link(id, link), null)
       return this.#seen(id, undefined)
     }
     const at = stamp(path)
@@ -285,7 +299,7 @@ export class TasksFolder {
         return false
       }
       // Nothing but zeros is what a power cut leaves.
-      if (read.bytes.some(byte => byte !== 0)) this.#putBack(id, read, [found])
+      if (read.bytes.some(byte => byte !== 0)) this.#edits.putBack(id, read.bytes, [found])
       return this.#seen(id, read.stamp)
     }
     this.#calm.forget(file)
@@ -294,26 +308,22 @@ export class TasksFolder {
       return this.#seen(id, undefined)
     const past = this.#shown.past(id)
     if (past && found.rev !== rec.rev && isStale(past, found)) return this.#seen(id, read.stamp)
-    const base = await this.#shown.base(id, found, rec.rev)
-    // Only now: the task may have moved on while that was looked up.
-    const current = store.tasks.get(id) ?? rec
-    const now = this.#shown.now(id, current.value, current.rev)
-    const { edit, held, refused } = compareTask(base ?? now, now, found, this.#shown.byHand(id, found.rev))
-    this.#shown.setByHand(id, found.rev, held)
-    const reasons = [...refused]
-    if (edit) {
-      const result = await this.#options.onEdit(id, edit)
-      if (!result.ok) reasons.push(result.fault.message)
-      else this.#shown.setByHand(id, found.rev, edit)
-    }
-    if (reasons.length > 0) this.#putBack(id, read, reasons)
-    else if (!edit && isDeepStrictEqual(found, { ...now })) {
+    if (await this.#edits.take(id, found, read.bytes)) {
       // Only spaces or the order of keys changed: that is a person's taste.
       this.#projection.seen(id, read.stamp)
-      this.#shown.keep(id, now)
       return true
     }
     return this.#seen(id, read.stamp)
+  }
+
+  /** A save into the file that was just written over: a hand edit like any other, only that the file shows the record already. */
+  async #late({ path, bytes }: LateSave): Promise<void> {
+    const id = this.#idOf(basename(path))
+    if (id === null) return
+    const found = readObject(bytes)
+    // What was only emptied says nothing.
+    if (typeof found !== 'string') await this.#edits.take(id, found, bytes)
+    else if (bytes.some(byte => byte !== 0)) this.#edits.putBack(id, bytes, [found])
   }
 
   /** Dropped under this name, taken in, and then a crash before it was moved away: the same drop makes no second task. */
@@ -327,16 +337,6 @@ export class TasksFolder {
     else this.#projection.forget(id)
     this.touch(id)
     return true
-  }
-
-  #putBack(id: string, read: { readonly bytes: Buffer }, reasons: readonly string[]): void {
-    const { problem, name } = this.#putBacks.keep(id, read.bytes, reasons)
-    this.#refused(id, problem, name, reasons.join('; '))
-  }
-
-  #refused(id: string, problem: Problem, kept: string | null, reason = problem.reason): void {
-    this.#options.store.note({ event: 'edit.refused', by: 'human', info: { task: id, reason, kept } })
-    this.#report(problem)
   }
 
   #report(problem: Problem): void {
@@ -375,7 +375,7 @@ export class TasksFolder {
     const ids = this.#archive.oldest(id => this.#projection.known(id) !== undefined && !this.#projection.isDirty(id))
     if (ids.length === 0) return
     mkdirSync(this.#archive.dir, { recursive: true, mode: 0o700 })
-    const answers = await (this.#options.write ?? writePages)(
+    const answers = await this.#write(
       ids.map(id => {
         const file = fileOf(id)
         return { path: join(this.#dir, file), to: join(this.#archive.dir, file), known: this.#projection.known(id) }
