@@ -28,6 +28,10 @@ export type ForeignLine =
   | { readonly kind: 'blank' }
   | { readonly kind: 'bad'; readonly reason: string }
 
+/** How much of the name and of the time that a foreign writer gave is kept: both are a claim, and go where mail is shown. */
+const longestSender = 128
+const longestTime = 64
+
 const fields = new Set(Object.keys(ForeignMessage.shape))
 
 /**
@@ -63,7 +67,7 @@ export const readForeign = (owner: string, line: string): ForeignLine => {
     said: parsed.data,
     draft: {
       id,
-      from: wellFormed(from),
+      from: cut(wellFormed(from), longestSender),
       to: owner,
       timestamp: timestamp === undefined ? undefined : stampOf(timestamp),
       type: plainType,
@@ -100,7 +104,7 @@ export const sameMessage = (a: Said, b: Said): boolean =>
 
 /** Seconds (as most languages count) or milliseconds since 1970, or any text a writer likes. */
 const stampOf = (timestamp: string | number): string => {
-  if (typeof timestamp === 'string') return timestamp
+  if (typeof timestamp === 'string') return cut(timestamp, longestTime)
   const ms = Math.abs(timestamp) < 1e11 ? timestamp * 1000 : timestamp
   return Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : String(timestamp)
 }

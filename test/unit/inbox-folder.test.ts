@@ -233,6 +233,21 @@ describe('foreign lines', () => {
     expect(inbox()).toHaveLength(2)
   })
 
+  test('A11 of a giant name of a sender and a giant time only the beginning is kept, of a short line and a long one', async () => {
+    const now = await start()
+    for (const length of [1000, 5_000_000])
+      drop(line({ from: 'f'.repeat(length), timestamp: 't'.repeat(length), content: `hi ${length}` }))
+    await now.settled()
+    expect(inbox().map(({ message }) => message.content.split('\n')[0])).toEqual(['hi 1000', 'hi 5000000'])
+    for (const { message } of inbox()) {
+      expect(message.from).toMatch(/^f{128}$/)
+      expect(message.timestamp).toMatch(/^t{64}$/)
+    }
+    await stop()
+    await (await start()).settled()
+    expect(inbox()).toHaveLength(2)
+  })
+
   test('A11 a line without end is given up at its bound, and what follows it is read', async () => {
     const now = await start()
     drop(Buffer.alloc(17 * 1024 * 1024, 'y'))
