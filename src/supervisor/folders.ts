@@ -120,12 +120,12 @@ export class Folders {
     if (problem.known) return
     const text = line(problem)
     // Drops, edits and dead letters are in the journal by the folders' own words.
-    if (problem.kind === 'inbox' || problem.kind === 'io')
+    if (problem.kind === 'inbox' || problem.kind === 'io' || problem.kind === 'blocked')
       store.note({ event: 'warning', by: 'supervisor', info: { file: problem.file, text } })
     if (problem.kind === 'letter' || problem.kind === 'io') return
     // The id derives from what is said and when the file was at fault, so that a crash in between says it once. An inbox of
-    // nobody is at fault for as long as it is there, over restarts too.
-    const when = problem.kind === 'inbox' ? 0 : store.seq
+    // nobody, or a folder in the place of a file, is at fault for as long as it is there, over restarts too.
+    const when = problem.kind === 'inbox' || problem.kind === 'blocked' ? 0 : store.seq
     const id = `msg_${createHash('sha256').update(`${when}\n${text}`).digest('hex').slice(0, 24)}`
     mail.send({ from: 'supervisor', to: 'user', id, type: 'system', content: text.slice(0, 4000) })
   }

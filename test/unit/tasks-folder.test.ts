@@ -472,9 +472,9 @@ describe('drops', () => {
     await folder.settled()
     expect(reasons()).toEqual([['.tasks/task_5.json', expect.stringContaining('a folder')]])
     add('5')
-    await until('the blocked way', () => folder.problems().some(problem => problem.kind === 'io'))
+    await until('the blocked way', () => folder.problems().some(problem => problem.kind === 'blocked'))
     await until('the drop to be over', () => team.mended.includes('.tasks/task_5.json'))
-    expect(folder.problems().map(problem => problem.kind)).toEqual(['io'])
+    expect(folder.problems().map(problem => problem.kind)).toEqual(['blocked'])
     rmSync(at('task_5.json'), { recursive: true })
     await until(
       'the file',
@@ -501,6 +501,56 @@ describe('drops', () => {
       expect(readFileSync(mine, 'utf8')).toBe('{"id":"5","title":"mine"}')
     }
     expect([team.edits, folder.problems()]).toEqual([[], []])
+  })
+
+  test("a pipe or a socket in the place of a task's file is told once, and the file put back; a folder is told until it goes", async () => {
+    add('5')
+    const folder = await team.start()
+    await folder.projected()
+    const name = '.tasks/task_5.json'
+    const make = {
+      pipe: `require('child_process').execFileSync('mkfifo', [process.argv[1]])`,
+      socket: `require('net').createServer().listen(process.argv[1], () => process.kill(process.pid, 'SIGKILL'))`,
+    }
+    for (const [what, script] of Object.entries(make)) {
+      team.problems.length = 0
+      // Renamed into place: there is no moment without a file.
+      await foreign(script, [join(root, what)]).done.catch(() => undefined)
+      renameSync(join(root, what), at('task_5.json'))
+      await folder.settled()
+      await folder.settled()
+      expect(team.problems.map(each => [each.file, each.reason])).toEqual([
+        [name, expect.stringContaining(`a ${what} stood in the place of the file of task 5, and was removed`)],
+      ])
+      expect([lstatSync(at('task_5.json')).isFile(), file('5').title]).toEqual([true, 'task 5'])
+    }
+    team.problems.length = 0
+    rmSync(at('task_5.json'))
+    mkdirSync(at('task_5.json'))
+    writeFileSync(join(at('task_5.json'), 'mine'), 'mine')
+    await folder.settled()
+    change('5', { title: 'meanwhile' })
+    await folder.settled()
+    await folder.settled()
+    const told = [[name, expect.stringContaining('a folder stands in the place of the file of task 5: move it away')]]
+    expect(team.problems.map(each => [each.file, each.reason])).toEqual(told)
+    expect(reasons()).toEqual(told)
+    expect(readFileSync(join(at('task_5.json'), 'mine'), 'utf8')).toBe('mine')
+    renameSync(at('task_5.json'), at('mine.old'))
+    await until('the file', () => existsSync(at('task_5.json')) && file('5').title === 'meanwhile')
+    await folder.settled()
+    expect([folder.problems(), team.mended]).toEqual([[], [name]])
+  })
+
+  test('a folder and a pipe that are named like the file of a task do not keep the folder from starting without run state', async () => {
+    mkdirSync(at('task_5.json'), { recursive: true })
+    await foreign(`require('child_process').execFileSync('mkfifo', [process.argv[1]])`, [at('task_6.json')]).done
+    const folder = await team.start()
+    await folder.settled()
+    expect(reasons()).toEqual([
+      ['.tasks/task_5.json', expect.stringContaining('a folder')],
+      ['.tasks/task_6.json', 'not a file that can be read: take it out'],
+    ])
   })
 
   test('a file moved back from dropped/ adds nothing: it is told once with what to do, and a copy is a new task', async () => {

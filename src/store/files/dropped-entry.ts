@@ -44,10 +44,16 @@ export const droppedEntry = (path: string, within: readonly string[]): DroppedEn
     : unread('a link to what is not a file that can be read: remove it')
 }
 
-/** Where the link of this name leads; null when it is none, or nothing is there. */
-export const linkTarget = (path: string): string | null => {
+/** What stands in the place of a file that the program writes, and is no file. `what` says it to people. */
+export type Misplaced = { readonly kind: 'link' | 'folder' | 'other'; readonly what: string }
+
+/** Looks at the name itself; null when a file has it, or nothing. */
+export const misplacedEntry = (path: string): Misplaced | null => {
   const found = existing(() => lstatSync(path, { throwIfNoEntry: false }))
-  return typeof found === 'object' && found.isSymbolicLink() ? target(path) : null
+  if (typeof found !== 'object' || found.isFile()) return null
+  if (found.isSymbolicLink()) return { kind: 'link', what: `a link to ${target(path)}` }
+  if (found.isDirectory()) return { kind: 'folder', what: 'a folder' }
+  return { kind: 'other', what: found.isFIFO() ? 'a pipe' : found.isSocket() ? 'a socket' : 'a device' }
 }
 
 const folder = (name: string): string => `a folder, and only files are read here: put each task of ${name} in a file`

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import { errnoOf } from '../../lib/files.ts'
 import { type LateSave, Replaced } from './replaced.ts'
-import { type Stamp, sameStamp, stamp, stampOf, swapFile } from './stamp.ts'
+import { type Stamp, sameStamp, stamp, stampOf, stampOrOther, swapFile } from './stamp.ts'
 
 /** A file as it is to be: `known` is the state of it that may be written over (undefined: none was ever seen). */
 export interface Page {
@@ -12,7 +12,7 @@ export interface Page {
   readonly known: Stamp | undefined
   /** A folder of the same file system to write it in first; where it goes to unless given. Who watches sees less of it. */
   readonly by?: string | undefined
-  /** Hands write into this file: what was written over is looked at for a while longer, see `Look`. */
+  /** Hands write into this file: what was written over is looked at for a while longer (see `Look`), and what is no file is `foreign`. */
   readonly isEdited?: boolean
 }
 
@@ -82,7 +82,8 @@ const swap = ({ path, text, known, isEdited = false }: Page, by: string | undefi
     // A hand may have been faster, and the text took its time to be written beside: what it wrote is looked at first.
     const mayReplace = (): boolean => {
       old = isEdited && known ? openOld(path) : null
-      const now = old === null ? stamp(path) : stampOf(fstatSync(old, { bigint: true }))
+      const now = old === null ? stampOrOther(path) : stampOf(fstatSync(old, { bigint: true }))
+      if (now === 'other') return !isEdited
       return !now || sameStamp(now, known)
     }
     const written = swapFile(path, text, mayReplace, by)

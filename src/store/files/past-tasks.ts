@@ -50,7 +50,8 @@ export const importTasks = (store: Store, dirs: readonly string[]): string[] => 
   for (const dir of dirs)
     for (const file of readdirSync(dir)) {
       const id = idInName(file)
-      if (id === null || tasks.has(id)) continue
+      // A pipe would keep its reader waiting for ever.
+      if (id === null || tasks.has(id) || !stamp(join(dir, file))) continue
       const found = readObject(readFileSync(join(dir, file)))
       if (typeof found === 'string' || found.v !== 1 || typeof found.rev !== 'number') continue
       const task = Task.safeParse(found)

@@ -2,8 +2,8 @@ import { errnoOf } from '../../lib/files.ts'
 
 /** Something in a folder that people or foreign programs write that could not be taken as it is. */
 export interface Problem {
-  /** drop: not taken in. edit: put back. deleted: restored. letter: a line that is no message. inbox: nobody's. io: the disk. */
-  readonly kind: 'drop' | 'edit' | 'deleted' | 'letter' | 'inbox' | 'request' | 'io'
+  /** drop: not taken in. edit: put back. deleted: restored. blocked: no file stands where one belongs. letter: a line that is no message. inbox: nobody's. io: the disk. */
+  readonly kind: 'drop' | 'edit' | 'deleted' | 'blocked' | 'letter' | 'inbox' | 'request' | 'io'
   /** Relative to the team root. */
   readonly file: string
   readonly reason: string
@@ -31,9 +31,13 @@ export class Troubles {
   /** `file` relative to the team root. Anything that is no refusal of the disk is a bug, and thrown on. */
   tell(file: string, error: unknown): void {
     if (errnoOf(error) === undefined || !(error instanceof Error)) throw error
-    if (this.#standing.get(file)?.reason === error.message) return
-    const problem: Problem = { kind: 'io', file, reason: error.message, standing: true, known: false }
-    this.#standing.set(file, problem)
+    this.stands({ kind: 'io', file, reason: error.message, standing: true, known: false })
+  }
+
+  /** Something else that stands until it is `over`; told when it begins. */
+  stands(problem: Problem): void {
+    if (this.#standing.get(problem.file)?.reason === problem.reason) return
+    this.#standing.set(problem.file, problem)
     this.#onProblem(problem)
   }
 

@@ -37,10 +37,17 @@ export class PutBacks {
     return { problem, name }
   }
 
-  /** What is told of a link that stood in the place of a task's file, and was removed. What it leads to is not touched. */
-  link(id: string, to: string): Problem {
-    const reason = `a link to ${to} stood in the place of the file of task ${id}, and was removed: edit the task's file itself, or drop a file of another name for a new task`
+  /** What is told of a link or a pipe that stood in the place of a task's file, and was removed. What a link leads to is not touched. */
+  removed(id: string, what: string): Problem {
+    const reason = `${what} stood in the place of the file of task ${id}, and was removed: edit the task's file itself, or drop a file of another name for a new task`
     return this.#once('edit', `${this.#o.label}/${this.#o.file(id)}`, reason)
+  }
+
+  /** What is told of a folder in the place of a task's file: it is a person's, and stays. */
+  blocked(id: string): Problem {
+    const file = `${this.#o.label}/${this.#o.file(id)}`
+    const reason = `a folder stands in the place of the file of task ${id}: move it away (mv ${file} ${file}.old), and the file comes back`
+    return { kind: 'blocked', file, reason, standing: true, known: false }
   }
 
   /** What is told of deleted files, which are put back. */

@@ -39,9 +39,16 @@ export const stampOf = (stat: BigIntStats): Stamp => ({
 
 /** The stamp of a regular file (links followed); undefined for anything else, or nothing. */
 export const stamp = (path: string): Stamp | undefined => {
+  const found = stampOrOther(path)
+  return found === 'other' ? undefined : found
+}
+
+/** The same, that tells what is no regular file from nothing. */
+export const stampOrOther = (path: string): Stamp | 'other' | undefined => {
   try {
     const stat = statSync(path, { bigint: true, throwIfNoEntry: false })
-    return stat?.isFile() ? stampOf(stat) : undefined
+    if (!stat) return undefined
+    return stat.isFile() ? stampOf(stat) : 'other'
   } catch (error) {
     // A link that leads to itself, or a name that no file can have.
     if (errnoOf(error) === 'ELOOP' || errnoOf(error) === 'ENAMETOOLONG') return undefined

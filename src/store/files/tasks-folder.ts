@@ -1,15 +1,11 @@
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import type { Clock } from '../../lib/clock.ts'
-import type { Result } from '../../lib/result.ts'
-import type { Limits } from '../../protocol/config.ts'
 import { idInName, isSideFile } from '../../protocol/drop.ts'
-import type { Task, TaskFile } from '../../protocol/task.ts'
-import { type HandEdit, isStale, renderTask } from '../../protocol/task-file.ts'
-import type { Store } from '../store.ts'
+import type { TaskFile } from '../../protocol/task.ts'
+import { isStale, renderTask } from '../../protocol/task-file.ts'
 import { Calm, calmMs } from './calm.ts'
-import { linkTarget } from './dropped-entry.ts'
-import { byName, Drops, type DropsOptions } from './drops.ts'
+import { misplacedEntry } from './dropped-entry.ts'
+import { byName, Drops } from './drops.ts'
 import { HandEdits } from './hand-edits.ts'
 import { Lane } from './lane.ts'
 import { pageWriter, type WritePages } from './pages.ts'
@@ -21,30 +17,8 @@ import type { LateSave } from './replaced.ts'
 import { ShownTasks } from './shown-tasks.ts'
 import { readStamped, type Stamp, sameStamp, stamp } from './stamp.ts'
 import { TaskArchive } from './task-archive.ts'
+import type { TasksFolderOptions } from './tasks-folder-options.ts'
 import { type Watch, watchFolder } from './watch.ts'
-
-export interface TasksFolderOptions {
-  readonly root: string
-  /** Where a dropped link may lead, beside the team root: the workspace. */
-  readonly workspace?: string
-  readonly store: Store
-  /** What of a task's edges is not completed yet. */
-  readonly blockedBy: (task: Task) => readonly string[]
-  /** See `DropsOptions`. Must not wait for this folder. */
-  readonly onDrop: DropsOptions['onDrop']
-  /** Adopts what a hand changed in a task's file, or says why not. Must not wait for this folder. */
-  readonly onEdit: (id: string, edit: HandEdit) => Result<unknown> | Promise<Result<unknown>>
-  readonly onProblem: (problem: Problem) => void
-  /** A standing problem of this file is over. */
-  readonly onMended?: (file: string) => void
-  /** The folder cannot go on (a bug, or the journal failed). */
-  readonly onFailure: (error: unknown) => void
-  readonly limits: Pick<Limits, 'archiveAfter'>
-  readonly clock: Clock
-  readonly sweepMs?: number
-  /** Puts texts into files; in this thread unless given. */
-  readonly write?: WritePages | undefined
-}
 
 const label = '.tasks'
 const fileOf = (id: string): string => `task_${id}.json`
@@ -277,11 +251,17 @@ export class TasksFolder {
     const file = fileOf(id)
     const path = join(this.#dir, file)
     const rec = store.tasks.get(id)
-    const link = rec ? linkTarget(path) : null
-    if (link !== null) {
-      if (rec?.value.file === file && (await this.#finish(file))) return this.#seen(id, undefined)
+    const other = rec ? misplacedEntry(path) : null
+    if (other?.kind === 'folder') {
+      this.#projection.forget(id)
+      this.#troubles.stands(this.#putBacks.blocked(id))
+      return false
+    }
+    if (other) {
+      if (other.kind === 'link' && rec?.value.file === file && (await this.#finish(file)))
+        return this.#seen(id, undefined)
       rmSync(path)
-      this.#edits.refused(id, this.#putBacks.link(id, link), null)
+      this.#edits.refused(id, this.#putBacks.removed(id, other.what), null)
       return this.#seen(id, undefined)
     }
     const at = stamp(path)
