@@ -38,6 +38,7 @@ export const eventTypes = [
   'request.withdrawn',
   'effect.intent',
   'effect.done',
+  'plan.outdated',
   'permission.given',
   'permission.removed',
   'teammate.spawned',

@@ -3,6 +3,7 @@ import type { RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import { type Core, isCloneLost, lostClone } from './core.ts'
 import { leased } from './lease-gate.ts'
+import { plansSinceRetry } from './retry.ts'
 
 /**
  * May this teammate write now (in its workspace, at these paths; none given: anywhere)? What must be approved first, by the
@@ -39,12 +40,16 @@ const unasked = (core: Core, actor: string): Result<null> =>
       )
     : ok(null)
 
-/** The plan that counts is the latest: a new one closes the gate again until it is decided. */
+/** The plan that counts is the latest since the task was retried: a new one closes the gate again until it is decided. */
 const planned = (core: Core, actor: string, task: Task): Result<null> => {
   const plan = latestPlan(core, actor, task.id)
   if (plan?.status === 'approved') return ok(null)
   const how = 'open a plan_request with the request tool (body: what you will do, and to which files)'
-  if (!plan) return fail('refused', `task ${task.id} needs an approved plan before anything is written`, how)
+  if (!plan) {
+    const needs = `task ${task.id} needs an approved plan before anything is written`
+    const isAnew = core.requests.plansFor(task.id).some(({ from }) => from === actor)
+    return fail('refused', isAnew ? `${needs}: it was retried, and plans of before count no more` : needs, how)
+  }
   return plan.outcome === null
     ? fail('refused', `the plan ${plan.id} is not decided yet`, `${plan.to} decides; end your turn`)
     : fail('refused', `the plan ${plan.id} was rejected: ${plan.reason ?? 'no reason given'}`, how)
@@ -52,7 +57,7 @@ const planned = (core: Core, actor: string, task: Task): Result<null> => {
 
 const latestPlan = (core: Core, actor: string, task: string): RequestOf<'plan_request'> | undefined => {
   let latest: RequestOf<'plan_request'> | undefined
-  for (const request of core.requests.plansFor(task))
+  for (const request of plansSinceRetry(core, task))
     if (request.from === actor && (request.outcome === null || request.outcome === 'decided')) latest = request
   return latest
 }

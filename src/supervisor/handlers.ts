@@ -22,6 +22,7 @@ import { opening } from './opening.ts'
 import { permissionHandlers } from './permission-handlers.ts'
 import { cannotGive, giveRule } from './permissions.ts'
 import { askForPlan, revisePlan } from './plans.ts'
+import { retryTask } from './retry.ts'
 import { shown } from './shown.ts'
 
 /** What only a running daemon can do; without one these are refused or left for the next. */
@@ -151,7 +152,7 @@ export const makeHandlers = (
       if (!allowed.ok) return allowed
       const task = known(id)
       if (!task.ok) return task
-      const moved = tasks.move(id, actor, { move: 'retry' })
+      const moved = retryTask(core, task.value, actor)
       if (!moved.ok) return moved
       await moved.value.durable
       return ok({ task: show(id) })

@@ -100,6 +100,7 @@ const words: Partial<Record<EventType, Say>> = {
   'request.answered': (info, entry) => `answered about ${requestName(entry, info)}`,
   'request.expired': (info, entry) => `${requestName(entry, info)} expired without a decision`,
   'request.withdrawn': (info, entry) => `withdrew ${requestName(entry, info)}${because(record(entry).reason)}`,
+  'plan.outdated': info => `takes task ${text(info.task)} for a new attempt: a plan of before counts no more`,
   'effect.done': (info, entry) =>
     info.outcome === 'released'
       ? `${requestName(entry, info)} is not held any more${because(info.detail)}`
