@@ -6,6 +6,8 @@ import { type Fault, fail, faultCodes, ok, type Result } from '../lib/result.ts'
 import type { Hello } from '../protocol/rpc.ts'
 import { layout } from '../store/root.ts'
 import type { Cli } from './cli.ts'
+import { daemonStatus } from './connect-daemon.ts'
+import { oneLine } from './render/text.ts'
 
 /** What the detached daemon tells the one that started it, over node's channel between them. */
 const Word = z.union([
@@ -40,7 +42,7 @@ export const readyOf = (own: NodeJS.Process): Ready => {
   }
 }
 
-/** Starts the daemon in a session of its own and waits until it is ready, or passes on why it is not. */
+/** Starts the daemon in a session of its own and waits until it is ready, or passes on why it is not; names who does not run. */
 export const detach = async (
   cli: Cli,
   root: string,
@@ -74,6 +76,10 @@ export const detach = async (
   if (child.connected) child.disconnect()
   child.unref()
   if (!result.ok) return result
+  // One that could not be made ready stops nobody else: it is said here, since nobody reads its log line now.
+  const status = await daemonStatus(root)
+  for (const { name, state, reason } of status.ok ? status.value.teammates : [])
+    if (state === 'failed') cli.out.note(`warning: ${name} does not run: ${oneLine(reason ?? 'it was given up', 300)}`)
   cli.out.say(`the daemon runs, pid ${result.value}: team status, team logs -f, team down`)
   return ok(0)
 }

@@ -104,9 +104,9 @@ export const isCloneLost = ({ hub, root }: Pick<Core, 'hub' | 'root'>, name: str
 export const lostClone = (name: string): string =>
   `the clone of ${name} was deleted; it is made again when the task is given out`
 
-/** Is this teammate on record as one that runs: neither stopped nor given up? */
-export const isLive = ({ store }: Core, name: string): boolean =>
-  (store.teammates.get(name)?.value.standing ?? 'live') === 'live'
+/** Is this teammate one that runs: on record as neither stopped nor given up, and not one that could not be made ready? */
+export const isLive = ({ store, roster }: Core, name: string): boolean =>
+  roster.isReady(name) && (store.teammates.get(name)?.value.standing ?? 'live') === 'live'
 
 /** The inbox of whoever leads: the lead while it runs, else the human. */
 export const leadInbox = (core: Core): string =>

@@ -9,10 +9,11 @@ import type { Core } from './core.ts'
 import type { Crew } from './crew.ts'
 import type { Endpoints } from './daemon-options.ts'
 import type { Folders } from './folders.ts'
+import { releaseInHand } from './in-hand.ts'
 import { humanInbox } from './mail.ts'
 import { type MembersOptions, setStanding, startMember, threadData, told } from './members.ts'
 import type { Notices } from './notices.ts'
-import { releaseInHand, type Shutdown } from './shutdown.ts'
+import type { Shutdown } from './shutdown.ts'
 
 /** What comes with the members of an edit. */
 export type Means = Omit<Endpoints, 'members'> & Pick<LoadedConfig, 'dataPaths'>

@@ -7,6 +7,7 @@ import { prepareHome } from '../sandbox/home.ts'
 import type { Probe, Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 import { type Core, clonePath, isCloneLost, leadInbox } from './core.ts'
+import { releaseInHand } from './in-hand.ts'
 import type { Notices } from './notices.ts'
 import { setUp } from './setup.ts'
 import type { Threads } from './threads.ts'
@@ -53,21 +54,27 @@ export const startMember = async (
   clones: Turns = act => act(),
   setUps: Turns = act => act(),
 ): Promise<void> => {
-  const { store } = o.core
+  const { store, roster } = o.core
   const { name } = member
   const placed = await clones(async () => (o.signal.aborted ? null : makePlace(o, name)))
   if (placed?.ok) await setUpOnce(o, name, placed.value, setUps)
   if (placed === null || o.signal.aborted) return
   // As it is by now: it may have been changed while it was set up.
-  const data = threadData(o, o.core.roster.find(name) ?? member)
+  const data = threadData(o, roster.find(name) ?? member)
   if (!placed.ok) {
     const { message, hint } = placed.fault
     const why = hint === undefined ? message : `${message} (${hint})`
     o.threads.park(data, 'failed', why)
-    o.core.leases.ended(name, `${name} could not be started: ${why}`)
+    // Not on record: the next start tries again.
+    roster.setReady(name, false)
+    const unready = `${name} could not be made ready: ${why}`
+    o.core.leases.ended(name, unready)
     store.note({ event: 'teammate.failed', by: 'supervisor', info: { name, why } })
+    o.notices.notReady(name, unready)
+    await releaseInHand(o.core, name, unready)
     return
   }
+  roster.setReady(name, true)
   const standing = store.teammates.get(name)?.value
   if (standing && standing.standing !== 'live') o.threads.park(data, standing.standing, standing.reason)
   else o.threads.start(data)
@@ -113,6 +120,7 @@ export const restartMember = async (o: MembersOptions, name: string): Promise<Re
   }
   const started = o.threads.restart(name)
   if (!started.ok) return started
+  o.core.roster.setReady(name, true)
   setStanding(o.core, name, 'live', null)
   store.note({ event: 'teammate.revived', by: 'human', info: { name } })
   await store.flushed()

@@ -94,6 +94,13 @@ export class Notices {
       )
   }
 
+  /** Once for each start that tried. */
+  notReady(name: string, unready: string): void {
+    const core = this.#core
+    const text = `${unready}. Once that is mended, team restart ${name} starts it.`
+    this.tell(leadInbox(core), `msg_unready_${name}_${core.store.seq}`, text)
+  }
+
   gaveUp(name: string, why: string): void {
     const { config, store } = this.#core
     this.tell(

@@ -5,6 +5,7 @@ export class Roster {
   #config: Config
   #members: readonly Member[]
   #leaving: ReadonlySet<string> = new Set()
+  readonly #unready = new Set<string>()
 
   constructor(config: Config, members: readonly Member[]) {
     this.#config = config
@@ -29,6 +30,16 @@ export class Roster {
 
   isLeaving(name: string): boolean {
     return this.#leaving.has(name)
+  }
+
+  /** Could its home and its clone be made? Who is not ready is on the team and does not run, until a person mends that. */
+  isReady(name: string): boolean {
+    return !this.#unready.has(name)
+  }
+
+  setReady(name: string, isSo: boolean): void {
+    if (isSo) this.#unready.delete(name)
+    else this.#unready.add(name)
   }
 
   get config(): Config {

@@ -1,7 +1,8 @@
 import { ok, type Result } from '../lib/result.ts'
 import type { RequestOf } from '../protocol/request.ts'
 import type { DownReport, RpcParsed } from '../protocol/rpc.ts'
-import { type Core, isLive, keepWork } from './core.ts'
+import { type Core, isLive } from './core.ts'
+import { releaseInHand } from './in-hand.ts'
 import { setStanding } from './members.ts'
 import type { Notices } from './notices.ts'
 import type { Threads } from './threads.ts'
@@ -241,14 +242,4 @@ export const releaseOrphans = async (core: Core): Promise<void> => {
     if (!core.roster.has(owner)) await releaseInHand(core, owner, `${owner} is not on the team any more`)
     else if (!isLive(core, owner)) await releaseInHand(core, owner, `${owner} does not run`)
   }
-}
-
-/** What a stopped teammate had in hand goes back to the others, its commits kept in the hub. */
-export const releaseInHand = async (core: Core, name: string, why: string): Promise<void> => {
-  const task = core.tasks.inHand(name)?.value
-  if (!task) return
-  await keepWork(core, task)
-  // It may have been cancelled meanwhile, and given to somebody else.
-  if (core.tasks.inHand(name)?.value.id !== task.id) return
-  core.tasks.move(task.id, 'supervisor', { move: 'release', reason: why })
 }

@@ -21,6 +21,7 @@ import {
   holderOf,
   isAlive,
   journalOf,
+  killDaemon,
   model,
   silence,
   sinceTask,
@@ -78,6 +79,42 @@ test('a teammate whose clone is in the way of something else comes back by team 
   await until(async () => (await mate(root, 'alice'))?.state === 'idle')
   expect(readFileSync(join(clone, 'a.txt'), 'utf8')).toBe('one\n')
   await teamOk(['down', '--root', root])
+})
+
+test('who cannot be made ready is named by up, holds up nobody, and is counted on by nobody', async () => {
+  const server = await model(request => {
+    if (asker(request, ['lead', 'bob']) === 'lead') return sinceTask(request) ? silence() : 'fine'
+    const at = sinceTask(request)
+    if (!at) return 'fine'
+    return at.results.length === 0
+      ? call('request', { action: 'open', type: 'plan_request', title: 'a plan', body: 'to write a.txt' })
+      : call('task', { action: 'complete', summary: 'done' })
+  })
+  const root = teamOf(server, { teammates: [{ name: 'lead' }, { name: 'bob' }], lead: 'lead' })
+  await teamOk(['up', '-d', '--root', root])
+  // In dir mode its task holds every path: nobody else writes while it is in hand.
+  await teamOk(['task', 'add', 'Of the lead', '--assignee', 'lead', '--root', root])
+  await until(async () => (await statusOf(root)).tasks[0]?.status === 'in_progress')
+  await killDaemon(root)
+  const home = join(root, 'team', 'lead')
+  rmSync(home, { recursive: true })
+  writeFileSync(home, 'a file in the place of its home')
+  const up = await team(['up', '-d', '--root', root])
+  expect([up.code, up.stderr]).toEqual([0, expect.stringMatching(/lead does not run: team\/lead cannot be prepared/)])
+  expect(await teamOk(['logs', '--root', root])).toMatch(/lead was given up: team\/lead cannot be prepared/)
+  expect(await teamOk(['inbox', '--root', root])).toMatch(/lead could not be made ready: .*team restart lead starts it/)
+  const { tasks, problems } = await statusOf(root)
+  expect(tasks[0]).toMatchObject({ status: 'pending', owner: null })
+  expect(problems).toContain('task 1 "Of the lead" waits for lead, who does not run (team restart lead)')
+  // What the lead would decide goes to the person, and the work of others goes on.
+  await teamOk(['task', 'add', 'Of bob', '--assignee', 'bob', '--root', root])
+  await until(async () => (await statusOf(root)).requests.some(({ from, to }) => from === 'bob' && to === 'human'))
+  await teamOk(['approve', '1', '--root', root])
+  await until(async () => (await statusOf(root)).tasks.find(({ id }) => id === '2')?.status === 'completed')
+  rmSync(home)
+  await teamOk(['restart', 'lead', '--root', root])
+  await until(async () => (await statusOf(root)).tasks[0]?.owner === 'lead')
+  await teamOk(['down', '--force', '--root', root])
 })
 
 test('a set-up of a clone that was cut off by a kill is done again, and one that is done is not', async () => {

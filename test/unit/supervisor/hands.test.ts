@@ -12,17 +12,12 @@ import { makeCore } from '../../../src/supervisor/core.ts'
 import { Crew } from '../../../src/supervisor/crew.ts'
 import { Dispatch } from '../../../src/supervisor/dispatch.ts'
 import { makeHandlers } from '../../../src/supervisor/handlers.ts'
+import { releaseInHand } from '../../../src/supervisor/in-hand.ts'
 import { openLog } from '../../../src/supervisor/log.ts'
 import { setStanding } from '../../../src/supervisor/members.ts'
 import { Notices } from '../../../src/supervisor/notices.ts'
 import { Proof } from '../../../src/supervisor/proof.ts'
-import {
-  releaseInHand,
-  releaseOrphans,
-  Shutdown,
-  settleShutdown,
-  withdrawShutdowns,
-} from '../../../src/supervisor/shutdown.ts'
+import { releaseOrphans, Shutdown, settleShutdown, withdrawShutdowns } from '../../../src/supervisor/shutdown.ts'
 import { takeTaskMessages } from '../../../src/supervisor/task-messages.ts'
 import type { Threads } from '../../../src/supervisor/threads.ts'
 import { until } from '../../support/threads.ts'
