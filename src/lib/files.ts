@@ -1,5 +1,15 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, constants, fstatSync, fsyncSync, openSync, readFileSync, type Stats, statSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  readSync,
+  type Stats,
+  statSync,
+} from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Fault } from './result.ts'
@@ -91,6 +101,12 @@ export const readPlain = (path: string): Buffer => {
   } finally {
     closeSync(fd)
   }
+}
+
+/** Does the file of `size` bytes end within a line? Whoever appends one of its own ends that first. `fd` must be readable. */
+export const endsInLine = (fd: number, size: number): boolean => {
+  const last = Buffer.alloc(1)
+  return size > 0 && readSync(fd, last, 0, 1, size - 1) === 1 && last[0] !== 0x0a
 }
 
 /** What lies at `path` is of the wrong kind. */

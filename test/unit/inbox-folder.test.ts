@@ -522,6 +522,25 @@ test.each([
   },
 )
 
+test('a torn end of the dead letters, a hand left it, takes no line of the daemon along', async () => {
+  const at = join(root, '.messages', 'dead-letter.jsonl')
+  let folder = await start()
+  writeFileSync(at, '{"by":"ha')
+  for (const text of ['not one', 'nor this']) {
+    drop(`${text}\n`)
+    await folder.settled()
+  }
+  const whole = ['{"by":"ha', ...letters().map(letter => JSON.stringify(letter))]
+  expect(whole).toHaveLength(3)
+  expect(lines(at)).toEqual(whole)
+  // Nor at the start, when what is missing is written.
+  await stop()
+  writeFileSync(at, '{"by":"ha')
+  folder = await start()
+  await folder.settled()
+  expect(lines(at)).toEqual(whole)
+})
+
 test('a pipe or a device in the place of the dead letters is told, and the lines are kept', async () => {
   for (const put of [(at: string) => spawnSync('mkfifo', [at]), (at: string) => symlinkSync('/dev/zero', at)]) {
     const at = join(root, '.messages', 'dead-letter.jsonl')

@@ -1,6 +1,6 @@
-import { appendFileSync, closeSync, constants, readFileSync } from 'node:fs'
+import { appendFileSync, closeSync, constants, fstatSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openPlain, splitLines } from '../../lib/files.ts'
+import { endsInLine, openPlain, splitLines } from '../../lib/files.ts'
 import { cut } from '../../lib/text.ts'
 import type { DeadLetter } from '../../protocol/message.ts'
 import type { Store } from '../store.ts'
@@ -57,10 +57,11 @@ export class DeadLetters {
   /** What the disk refuses stands in the log, and is written at the next start. */
   #append(letter: DeadLetter): void {
     try {
-      const { O_WRONLY, O_APPEND, O_CREAT } = constants
-      const fd = openPlain(this.#path, O_WRONLY | O_APPEND | O_CREAT, 0o600)
+      const { O_RDWR, O_APPEND, O_CREAT } = constants
+      const fd = openPlain(this.#path, O_RDWR | O_APPEND | O_CREAT, 0o600)
       try {
-        appendFileSync(fd, `${JSON.stringify(letter)}\n`)
+        const begin = endsInLine(fd, fstatSync(fd).size) ? '\n' : ''
+        appendFileSync(fd, `${begin}${JSON.stringify(letter)}\n`)
       } finally {
         closeSync(fd)
       }

@@ -12,13 +12,13 @@ import {
 import { join, relative } from 'node:path'
 import * as z from 'zod'
 import { type Clock, iso } from '../../lib/clock.ts'
-import { openPlain, splitLines } from '../../lib/files.ts'
+import { endsInLine, openPlain, splitLines } from '../../lib/files.ts'
 import type { Limits } from '../../protocol/config.ts'
 import { readForeign, renderMessage } from '../../protocol/foreign-message.ts'
 import type { Message, Stored } from '../../protocol/message.ts'
 import type { Log, Store } from '../store.ts'
 import { Incoming } from './incoming.ts'
-import { bytesAt, identityOf, type Place, placeAfter, readOn, startPlace } from './tail-reader.ts'
+import { identityOf, type Place, placeAfter, readOn, startPlace } from './tail-reader.ts'
 
 export interface InboxFileOptions {
   readonly root: string
@@ -158,7 +158,7 @@ export class InboxFile {
     try {
       const stat = fstatSync(fd, { bigint: true })
       const size = Number(stat.size)
-      const isOpenLine = size > 0 && bytesAt(fd, size - 1, 1)[0] !== 0x0a
+      const isOpenLine = endsInLine(fd, size)
       if (isOpenLine && !this.#isGivenTime(size)) return { againMs: patienceMs / 3, scan: false }
       const batch = this.#outbox
       const lines = batch.map(renderMessage).join('')
