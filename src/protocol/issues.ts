@@ -19,7 +19,7 @@ export const issueLines = (
     if (issue.code === 'unrecognized_keys')
       return issue.keys.map(key => {
         const near = nearest(key, known)
-        return `${keyPath([...path, key])}: unknown key${near === undefined ? '' : `, did you mean "${near}"?`}`
+        return `${keyPath([...path, key])}: unknown key${near === undefined ? '' : ` (did you mean "${near}"?)`}`
       })
     const where = keyPath(path)
     return [`${where === '' ? '' : `${where}: `}${reason(issue)}`]

@@ -85,7 +85,7 @@ export const compareTask = (
     if (!(key in shown)) {
       if (value === null || value === '') continue
       const near = nearest(key, Object.keys(shown))
-      refused.push(`${key}: unknown key${near === undefined ? '' : `, did you mean "${near}"?`}`)
+      refused.push(`${key}: unknown key${near === undefined ? '' : ` (did you mean "${near}"?)`}`)
     } else if (isSame(key, shown[key], value)) continue
     else if (!(editable as readonly string[]).includes(key))
       refused.push(`${key}: changed, but only the supervisor sets it`)

@@ -123,8 +123,7 @@ const explain = (issue: z.core.$ZodIssue, source: Jsonc): Problem[] => {
       if (planned[where]?.includes(key))
         return { path, key: true, text: 'not supported by this version yet; remove it' }
       const near = nearest(key, known)
-      const remedy = near === undefined ? `known here: ${known.join(', ')}` : `did you mean ${JSON.stringify(near)}?`
-      return { path, key: true, text: `unknown key; ${remedy}` }
+      return { path, key: true, text: `unknown key${meant(near, known)}` }
     })
   }
   const value = issue.path.reduce<unknown>(
@@ -183,12 +182,14 @@ const names = (config: Config, all: readonly Member[]): Problem[] => {
 }
 
 const nobody = (name: string, all: readonly Member[]): string => {
-  const near = nearest(
-    name,
-    all.map(member => member.name),
-  )
-  return `nobody is named ${JSON.stringify(name)}; ${near === undefined ? `there are ${all.map(m => m.name).join(', ')}` : `did you mean ${JSON.stringify(near)}?`}`
+  const names = all.map(member => member.name)
+  const near = nearest(name, names)
+  return `nobody is named ${JSON.stringify(name)}${meant(near, names, 'there are')}`
 }
+
+/** What belongs behind a word that is none of `known`. In brackets, where it is a question: other words may follow. */
+const meant = (near: string | undefined, known: readonly string[], are = 'known here:'): string =>
+  near === undefined ? `; ${are} ${known.join(', ')}` : ` (did you mean ${JSON.stringify(near)}?)`
 
 const references = (config: Config, all: readonly Member[]): Problem[] => {
   const problems: Problem[] = []
@@ -211,7 +212,7 @@ const references = (config: Config, all: readonly Member[]): Problem[] => {
       const near = nearest(tool, defaultTools)
       const text = plannedTools.includes(tool)
         ? `the tool ${tool} is not supported by this version yet; remove it`
-        : `there is no tool ${JSON.stringify(tool)}; ${near === undefined ? `there are ${defaultTools.join(', ')}` : `did you mean ${JSON.stringify(near)}?`}`
+        : `there is no tool ${JSON.stringify(tool)}${meant(near, defaultTools, 'there are')}`
       problems.push({ path: ['teammates', i, 'tools', j], text })
     })
   })

@@ -62,7 +62,7 @@ describe('exit codes', () => {
     for (const args of [['status'], ['up'], ['up', '-d'], ['task', 'add', 'x']]) {
       const ran = await team([...args, '--root', root])
       expect(ran.code).toBe(3)
-      expect(ran.stderr).toContain('config.json:1:2 teamates: unknown key; did you mean "teammates"?')
+      expect(ran.stderr).toContain('config.json:1:2 teamates: unknown key (did you mean "teammates"?)')
       expect(ran.stderr).not.toMatch(/^\s+at /m)
     }
     expect(existsSync(join(root, '.team'))).toBe(false)

@@ -77,12 +77,12 @@ describe('skills', () => {
 
 describe('config.json', () => {
   test.each([
-    ['teamates', { teamates: [{ name: 'a' }] }, /teamates: unknown key; did you mean "teammates"/],
-    ['modle', { teammates: [{ name: 'a' }], modle: {} }, /modle: unknown key; did you mean "model"/],
+    ['teamates', { teamates: [{ name: 'a' }] }, /teamates: unknown key \(did you mean "teammates"/],
+    ['modle', { teammates: [{ name: 'a' }], modle: {} }, /modle: unknown key \(did you mean "model"/],
     [
       'a key in a teammate',
       { teammates: [{ name: 'a', system_promt: 'x' }] },
-      /teammates\[0\]\.system_promt: unknown key; did you mean "system_prompt"/,
+      /teammates\[0\]\.system_promt: unknown key \(did you mean "system_prompt"/,
     ],
     [
       'a number as text',

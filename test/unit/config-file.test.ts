@@ -85,12 +85,12 @@ describe('loadConfig', () => {
 
   test('I07 an unknown key is an error with its place, its path and the nearest known key', () => {
     expect(fault('{\n  "teamates": []\n}')).toContain(
-      'config.json:2:3 teamates: unknown key; did you mean "teammates"?',
+      'config.json:2:3 teamates: unknown key (did you mean "teammates"?)',
     )
     const modle = fault({ ...team('a'), modle: {} })
-    expect(modle).toContain('modle: unknown key; did you mean "model"?')
+    expect(modle).toContain('modle: unknown key (did you mean "model"?)')
     expect(fault({ teammates: [{ name: 'a', modle: {} }] })).toContain(
-      'config.json:5:7 teammates[0].modle: unknown key; did you mean "model"?',
+      'config.json:5:7 teammates[0].modle: unknown key (did you mean "model"?)',
     )
     expect(fault({ ...team('a'), zzz: 1 })).toContain('zzz: unknown key; known here: ')
     expect(fault({ ...team('a'), __proto__x: 1 })).toContain('__proto__x: unknown key')
@@ -151,7 +151,9 @@ describe('loadConfig', () => {
     expect(fault(team('bob', 'bob'))).toContain('teammates[1].name: "bob" is the name of teammates[0] already')
     expect(fault({ teammates: [{ name: 'a', count: 2 }, { name: 'a-2' }] })).toContain('"a-2" is the name of')
     expect(fault(team('lead'))).toContain('"lead" is only for the lead')
-    expect(fault({ ...team('alice'), lead: 'alise' })).toContain('lead: nobody is named "alise"; did you mean "alice"?')
+    expect(fault({ ...team('alice'), lead: 'alise' })).toContain(
+      'lead: nobody is named "alise" (did you mean "alice"?)',
+    )
     write({ ...team('lead', 'bob'), lead: 'lead' })
     const loaded = loadConfig(dir)
     expect(loaded.ok && loaded.value.members.map(m => m.lead)).toEqual([true, false])

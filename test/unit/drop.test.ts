@@ -63,7 +63,7 @@ describe('JSON drops', () => {
 
   test('unknown keys are refused with the nearest known one', () => {
     expect(reasons('a.json', '{"title":"a","blocked_by":[]}')).toEqual([
-      'blocked_by: unknown key, did you mean "blockedBy"?',
+      'blocked_by: unknown key (did you mean "blockedBy"?)',
     ])
     expect(reasons('a.json', '{"titel":"a"}').join()).toContain('did you mean "title"?')
     expect(reasons('a.json', '{}')).toEqual(['title: is missing'])

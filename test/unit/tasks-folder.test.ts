@@ -273,7 +273,7 @@ describe('drops', () => {
     writeFileSync(at('bad.json'), '{"titel":"x"}')
     await folder.settled()
     const note = readFileSync(at('bad.json.error.txt'), 'utf8')
-    expect(note).toContain('titel: unknown key, did you mean "title"?')
+    expect(note).toContain('titel: unknown key (did you mean "title"?)')
     expect(team.problems).toHaveLength(1)
     expect(team.problems[0]).toMatchObject({ kind: 'drop', file: '.tasks/bad.json', standing: true, known: false })
     await team.stop()

@@ -274,7 +274,7 @@ export class InboxFolder {
       const problem: Problem = {
         kind: 'inbox',
         file: `${label}/${file}`,
-        reason: `nobody on the team has this inbox: ${near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`}`,
+        reason: `nobody on the team has this inbox${near === undefined ? `: there are ${names.join(', ')}` : ` (did you mean ${near}?)`}`,
         standing: true,
         known: false,
       }
