@@ -1,5 +1,6 @@
 import { ulid } from 'ulid'
 import { fail, ok, type Result } from '../lib/result.ts'
+import { nearest } from '../lib/text.ts'
 import type { JournalEntry } from '../protocol/event.ts'
 import { leadNames } from '../protocol/ids.ts'
 import type { Stored } from '../protocol/message.ts'
@@ -32,7 +33,10 @@ const act = async (cli: Cli, args: Globals & { name: string }): Promise<Result<n
     const found = meant(team.root, args.name)
     if (!found.ok) return found
     const name = found.value
-    // Refuses a name that nobody has, with the nearest one.
+    const there = await team.call('status', {})
+    if (!there.ok) return there
+    const names = there.value.teammates.map(each => each.name)
+    if (!names.includes(name)) return noTeammate(name, names)
     const box = await team.call('inbox.read', { name, limit: 1 })
     if (!box.ok) return box
     // The stream has a connection of its own, so it begins at an entry: however late it opens, it misses nothing.
@@ -43,10 +47,20 @@ const act = async (cli: Cli, args: Globals & { name: string }): Promise<Result<n
     const status = await team.call('status', {})
     if (!status.ok) return status
     const mate = status.value.teammates.find(each => each.name === name)
-    return mate
-      ? talk.run(mate, following)
-      : fail('unknown', `${name} is no teammate`, 'team status shows who is there')
+    return mate ? talk.run(mate, following) : noTeammate(name, names)
   })
+
+/** Only teammates are talked to: not an inbox that is somebody else's. */
+const noTeammate = (name: string, names: readonly string[]): Result<never> => {
+  if (leadNames.some(each => each === name))
+    return fail('unknown', 'no teammate leads this team', `teammates: ${names.join(', ')}`)
+  const near = nearest(name, names)
+  return fail(
+    'unknown',
+    `there is no teammate "${oneLine(name)}"`,
+    `${near === undefined ? '' : `did you mean ${near}? `}teammates: ${names.join(', ')}`,
+  )
+}
 
 /** Who that is. Only for the lead config.json is asked: the daemon goes on, and is talked to, while an edit does not hold. */
 const meant = (root: string, name: string): Result<string> => {

@@ -144,7 +144,16 @@ test('nobody by that name: 4; no daemon: 6; a stopped one is said to be', async 
     code: 4,
     stderr: expect.stringContaining('did you mean alice?'),
   })
-  expect((await team(['chat', 'user', '--root', crew.root], { input: 'x' })).code).toBe(4)
+  // Whoever else has an inbox is not to be talked to, and not named.
+  for (const [name, said] of [
+    ['nobody', /^team: there is no teammate "nobody"\n +teammates: alice$/],
+    ['user', /^team: there is no teammate "user"\n +teammates: alice$/],
+    ['all', /^team: there is no teammate "all"\n +teammates: alice$/],
+    ['lead', /^team: no teammate leads this team\n +teammates: alice$/],
+  ] as const) {
+    const ran = await team(['chat', name, '--root', crew.root], { input: 'x' })
+    expect([ran.code, ran.stderr.trimEnd()]).toEqual([4, expect.stringMatching(said)])
+  }
   await teamOk(['down', 'alice', '--root', crew.root])
   const ran = await team(['chat', 'alice', '--root', crew.root], { input: 'x' })
   expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining('alice is stopped') })
