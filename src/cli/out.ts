@@ -1,4 +1,4 @@
-import { closeSync, constants, openSync, writeSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, writeSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { jsonText } from './render/text.ts'
 
@@ -16,15 +16,24 @@ export interface Out {
 
 /**
  * Out over the process's own streams. A reader that went away (`| head`) is no fault: what follows is dropped, and a command
- * that follows something ends by `closed`.
+ * that follows something ends by `closed`. So it does where a file cannot take what was asked for (a full disk): that is said
+ * when the process ends, which it does with 1 then.
  */
 export const processOut = (): Out => {
   const gone = new AbortController()
+  let unwritten: Error | undefined
   for (const stream of [process.stdout, process.stderr])
-    stream.on('error', error => {
-      if (!isGone(error)) throw error
-      if (stream === process.stdout) gone.abort()
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (!isGone(error) && error.syscall !== 'write') throw error
+      if (stream !== process.stdout) return
+      if (!isGone(error)) unwritten ??= error
+      gone.abort()
     })
+  process.once('exit', code => {
+    if (unwritten === undefined) return
+    process.stderr.write(`team: the output could not be written: ${unwritten.message}\n`)
+    if (code === 0) process.exitCode = 1
+  })
   const lined = (text: string) => (text.endsWith('\n') ? text : `${text}\n`)
   return {
     say: text => void process.stdout.write(lined(text)),
@@ -54,14 +63,14 @@ const patience = 256 * 1024
 
 /**
  * Lines for a screen that must never hold up or end the daemon behind them (C11): a reader that went away is forgotten, one
- * that does not read (a full pipe, a stopped terminal) loses lines, which is said when it reads again.
+ * that does not read (a full pipe, a stopped terminal) or a file on a full disk loses lines, which is said when it goes on.
  */
 export const screen = (out: Out): ((line: string) => void) => {
   let lost = 0
-  const write = process.stdout.isTTY ? terminal() : pipe(out)
+  const write = process.stdout.isTTY ? terminal() : isPipe(1) ? pipe(out) : file
   return line => {
     if (out.closed.aborted) return
-    const text = lost === 0 ? `${line}\n` : `… ${lost} lines left out: nobody was reading\n${line}\n`
+    const text = lost === 0 ? `${line}\n` : `… ${lost} lines left out: they could not be written\n${line}\n`
     if (write(text)) lost = 0
     else lost++
   }
@@ -71,6 +80,23 @@ const pipe = (out: Out) => (text: string) => {
   if (process.stdout.writableLength > patience) return false
   out.say(text)
   return true
+}
+
+const isPipe = (fd: number): boolean => {
+  const stat = fstatSync(fd)
+  return stat.isFIFO() || stat.isSocket()
+}
+
+/** A file is written to synchronously by node as well, and its stream never again once that failed. */
+const file = (text: string): boolean => {
+  try {
+    const bytes = Buffer.from(text)
+    for (let at = 0; at < bytes.length; ) at += writeSync(1, bytes, at)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).syscall !== 'write') throw error
+    return false
+  }
 }
 
 /** A terminal is written to synchronously by node, and a stopped one would stop the daemon: it is opened anew, not blocking. */

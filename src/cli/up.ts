@@ -58,6 +58,8 @@ interface Up extends Globals {
 }
 
 const act = async (cli: Cli, args: Up): Promise<Result<number>> => {
+  // Past a limit on the size of files a write is to fail with its reason, as on a full disk, and not to end the process.
+  process.on('SIGXFSZ', () => undefined)
   const ready = args.detached ? readyOf(process) : null
   const result = await start(cli, args, ready)
   // Whoever detached this tells the fault; the log has it too.
@@ -188,8 +190,6 @@ const listen = (clock: Clock, o: { hangUp: boolean }) => {
     if (o.hangUp && process.stdout.isTTY) leaveTerminal()
   }
   process.on('SIGHUP', onHangUp)
-  // Past a limit on the size of files a write is to fail with its reason, as on a full disk, and not to end the process.
-  process.on('SIGXFSZ', () => undefined)
   for (const name of names) process.on(name, onSignal)
   return {
     to: (daemon: Daemon, graceMs: number, say: (line: string) => void) => {

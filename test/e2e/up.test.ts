@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { cleanEnv, command, ended, says, start, statusOf, team, teamOk, teamRoot, until } from '../support/cli.ts'
@@ -64,6 +64,58 @@ test('C11 up goes on when nobody ever reads its output', async () => {
   expect((await statusOf(root)).holder?.pid).toBe(child.pid)
   child.kill('SIGTERM')
   expect(await ended(child)).toBe(0)
+})
+
+const hasFull = existsSync('/dev/full')
+/** A line of the shell, which puts the streams of `team …` where it says. */
+const shell = (line: string, root: string) =>
+  spawn('/bin/sh', ['-c', line], {
+    env: { ...cleanEnv(), NODE: process.execPath, TEAM: command, ROOT: root },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+
+test.skipIf(!hasFull)('C11 up goes on when its output goes to a disk that is full', async () => {
+  const root = teamRoot()
+  const child = shell('"$NODE" "$TEAM" up --root "$ROOT" >/dev/full 2>/dev/full', root)
+  await until(async () => (await statusOf(root)).holder?.kind === 'daemon')
+  for (let i = 0; i < 5; i++) await teamOk(['send', 'alice', `to a full disk ${i}`, '--root', root])
+  expect((await statusOf(root)).holder?.kind).toBe('daemon')
+  await teamOk(['down', '--root', root])
+  expect(await ended(child)).toBe(0)
+})
+
+test('C11 up goes on when the file that its output goes to may not grow, and writes to it again when it may', async () => {
+  const root = teamRoot()
+  const output = join(root, '..', 'output')
+  writeFileSync(output, '')
+  // Longer than any file may get from here on; everything else that is written is small.
+  truncateSync(output, 64 << 20)
+  const child = shell(`ulimit -f 65536; "$NODE" "$TEAM" up --root "$ROOT" >>"${output}" 2>&1`, root)
+  await until(async () => (await statusOf(root)).holder?.kind === 'daemon')
+  await teamOk(['send', 'alice', 'to a file that may not grow', '--root', root])
+  truncateSync(output, 0)
+  await teamOk(['send', 'alice', 'to a file that may', '--root', root])
+  await teamOk(['down', '--root', root])
+  expect(await ended(child)).toBe(0)
+  const said = readFileSync(output, 'utf8')
+  expect(said).toMatch(/^… \d+ lines left out: they could not be written\n/)
+  expect(said).toContain('user → alice: to a file that may\n')
+  expect(said).toContain('the daemon has stopped')
+})
+
+test.skipIf(!hasFull)('output that cannot be written is told in one line, and the command ends with 1', async () => {
+  const root = teamRoot()
+  await teamOk(['task', 'add', 'One', '--root', root])
+  for (const line of ['status', 'task list', 'logs', 'requests --json', '--help']) {
+    const child = shell(`"$NODE" "$TEAM" ${line} --root "$ROOT" >/dev/full`, root)
+    const told = says(
+      child,
+      /team: the output could not be written: ENOSPC: no space left on device, write\n/,
+      'stderr',
+    )
+    expect([line, await ended(child)]).toEqual([line, 1])
+    expect(await told).not.toContain('    at ')
+  }
 })
 
 test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
