@@ -97,6 +97,7 @@ const status = z.object({
   requests: z.array(Request),
   leases: z.object({ held: z.array(heldLease), queued: z.array(queuedLease) }),
   problems: z.array(z.string()),
+  pendingChanges: z.array(z.string()),
   deadLetters: count,
 }) satisfies z.ZodType<Status>
 const givenRule = z.object({

@@ -219,6 +219,8 @@ export interface Status {
   readonly leases: { readonly held: readonly HeldLease[]; readonly queued: readonly QueuedLease[] }
   /** Anything wrong, in words, most urgent first. */
   readonly problems: readonly string[]
+  /** Changes of config.json that a running daemon has not taken in yet, and when it will. Nothing is wrong with them. */
+  readonly pendingChanges: readonly string[]
   /** Lines that were no messages, and that the human has not marked as seen. */
   readonly deadLetters: number
 }

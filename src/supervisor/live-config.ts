@@ -145,10 +145,10 @@ export class LiveConfig {
   #take(changes: ConfigChanges, members: readonly Member[]): void {
     const { core, crew, notices } = this.#o
     const { later, anew, changed, config } = changes
-    notices.problem(
-      'config/later',
-      later.length === 0 ? null : `config.json: ${later.join(', ')} changed, which takes effect at the next team up`,
-    )
+    const text =
+      later.length === 0 ? null : `config.json: ${later.join(', ')} changed, which takes effect at the next team up`
+    if (notices.waits('config/later', text) && text !== null)
+      core.store.note({ event: 'config.warning', by: 'supervisor', info: { text } })
     if (isSame(changes)) return
     const before = new Map(this.#wanted.map(member => [member.name, member]))
     const leaving = new Map(
@@ -368,7 +368,7 @@ export class LiveConfig {
         : due
           ? `${name}: ${due.keys.join(', ')} changed in config.json, which takes effect at its next task${due.keys.includes('permissions') ? '; what permissions forbid binds from its next command on' : ''}`
           : null
-    notices.stands(`config/${name}`, text)
+    notices.waits(`config/${name}`, text)
   }
 
   #note(text: string): void {

@@ -10,6 +10,7 @@ export class Notices {
   readonly #core: Core
   readonly #log: DaemonLog
   readonly #problems = new Map<string, string>()
+  readonly #pending = new Map<string, string>()
 
   constructor(core: Core, log: DaemonLog) {
     this.#core = core
@@ -32,6 +33,19 @@ export class Notices {
   stands(key: string, text: string | null): void {
     if (text === null) this.#problems.delete(key)
     else this.#problems.set(key, text)
+  }
+
+  /** Changes of config.json that have not taken effect yet, a line each. */
+  pending(): string[] {
+    return [...this.#pending.values()]
+  }
+
+  /** Says of a change when it will take effect, or (null) that it has. Nothing is wrong with it. True: it was not said so before. */
+  waits(key: string, text: string | null): boolean {
+    const isNew = this.#pending.get(key) !== (text ?? undefined)
+    if (text === null) this.#pending.delete(key)
+    else this.#pending.set(key, text)
+    return isNew
   }
 
   tell(to: string, id: string, text: string): void {

@@ -389,6 +389,7 @@ export class Run implements Daemon {
       probe: this.#o.probe,
       live: name => this.#crew.threads.status(name),
       problems: [...this.#notices.problems(), ...this.#folders.problems(), ...this.#waits.problems()],
+      pendingChanges: this.#notices.pending(),
       archived: this.#folders.archivedCount(),
     })
   }

@@ -18,6 +18,7 @@ export const makeStatus = async (
     probe: Probe | null
     live: ((name: string) => ThreadStatus | undefined) | null
     problems: readonly string[]
+    pendingChanges?: readonly string[]
     archived: number
   },
 ): Promise<Status> => {
@@ -72,6 +73,7 @@ export const makeStatus = async (
     // What a daemon gave went down with it.
     leases: o.live ? leases : { held: [], queued: leases.queued.map(lease => ({ ...lease, behind: [] })) },
     problems: [...o.problems, ...derivedProblems(core, list, o.probe, o.live)],
+    pendingChanges: o.pendingChanges ?? [],
     deadLetters: unseenLetters(core),
   }
 }

@@ -49,6 +49,15 @@ const problem = (root: string, text: string | RegExp) =>
   until(async () => (await status(root)).problems.find(line => line.match(text)), 20_000)
 const noProblem = (root: string, text: string) =>
   until(async () => !(await status(root)).problems.some(line => line.includes(text)), 20_000)
+/** A change that has not taken effect yet; nothing is wrong with it. */
+const pending = (root: string, text: string | RegExp) =>
+  until(async () => {
+    const now = await status(root)
+    expect(now.problems.filter(line => line.match(text))).toEqual([])
+    return now.pendingChanges.find(line => line.match(text))
+  }, 20_000)
+const nonePending = (root: string, text: string) =>
+  until(async () => !(await status(root)).pendingChanges.some(line => line.includes(text)), 20_000)
 const prefixes = (team: ScriptedTeam, name: string) =>
   team.requests(name).map(({ messages }) => messages[0]?.content ?? '')
 
@@ -160,12 +169,12 @@ test('who rejects its removal works on until its task ends, and that is told; ta
   })
   await until(async () => (await ask(team.root, 'request.list', {})).requests.length > 0)
   first.open()
-  await problem(team.root, /alice is not in config.json any more and rejected its shutdown \(nearly done\)/)
+  await pending(team.root, /alice is not in config.json any more and rejected its shutdown \(nearly done\)/)
   expect(await names(team.root)).toContain('alice')
   more.open()
   await completed(team.root, '1')
   await until(async () => !(await names(team.root)).includes('alice'))
-  await noProblem(team.root, 'alice')
+  await nonePending(team.root, 'alice')
 })
 
 test('taken out and put back before it answered, a teammate goes on with its task as if nothing had been asked', async () => {
@@ -218,12 +227,12 @@ test('a changed system_prompt takes effect at the next task; until then every ca
   edit(team, config => {
     config.teammates = [mate('alice', { system_prompt: 'Answer in rhymes.' })]
   })
-  expect(await problem(team.root, 'system_prompt')).toBe(
+  expect(await pending(team.root, 'system_prompt')).toBe(
     'alice: system_prompt changed in config.json, which takes effect at its next task',
   )
   held.open()
   await completed(team.root, '1')
-  await noProblem(team.root, 'system_prompt')
+  await nonePending(team.root, 'system_prompt')
   const during = prefixes(team, 'alice')
   expect(new Set(during).size).toBe(1)
   expect(during[0]).not.toContain('rhymes')
@@ -251,12 +260,12 @@ test('other tools and another model need a new thread, which waits for the end o
   edit(team, config => {
     config.teammates = [{ name: 'alice', tools: ['ls', 'read_file', 'task', 'write_file'], model: { name: 'other' } }]
   })
-  await problem(team.root, 'alice: model, tools changed in config.json')
+  await pending(team.root, 'alice: model, tools changed in config.json')
   held.open()
   await completed(team.root, '1')
   await ask(team.root, 'task.add', { tasks: [{ title: 'Second' }] })
   await completed(team.root, '2')
-  await noProblem(team.root, 'alice: ')
+  await nonePending(team.root, 'alice: ')
   const request = team.requests('other')[0]
   expect(JSON.stringify(request?.messages)).toContain('first done')
   expect((await journal(team.root)).filter(({ event }) => event === 'teammate.renewed')).toHaveLength(1)
@@ -276,7 +285,7 @@ test('an edit while a teammate is parked on a question waits too; the answer res
   edit(team, config => {
     config.teammates = [mate('alice', { tools: ['ls', 'task', 'write_file'] })]
   })
-  await problem(team.root, 'alice: tools changed')
+  await pending(team.root, 'alice: tools changed')
   expect((await status(team.root)).teammates[0]?.state).toBe('waiting')
   await teamOk(['answer', '1', 'spaces', '--root', team.root])
   await completed(team.root, '1')
@@ -284,7 +293,7 @@ test('an edit while a teammate is parked on a question waits too; the answer res
     result: { summary: 'spaces' },
     attempts: 1,
   })
-  await noProblem(team.root, 'tools')
+  await nonePending(team.root, 'tools')
   await quiet(team.root, 'alice')
 })
 
@@ -388,7 +397,7 @@ test('keys of the whole team hold at once; what only the next start can take is 
   const team = await scriptedTeam({ alice: doer }, { mode: 'dir' })
   await team.up()
   edit(team, config => Object.assign(config, { verify: 'false', trunk: 'other', limits: { returns: 0 } }))
-  expect(await problem(team.root, 'next team up')).toBe(
+  expect(await pending(team.root, 'next team up')).toBe(
     'config.json: trunk changed, which takes effect at the next team up',
   )
   await ask(team.root, 'task.add', { tasks: [{ title: 'Checked' }] })
@@ -398,7 +407,7 @@ test('keys of the whole team hold at once; what only the next start can take is 
   })
   expect(failed.error).toContain('false')
   edit(team, config => Object.assign(config, { trunk: 'team/trunk' }))
-  await noProblem(team.root, 'next team up')
+  await nonePending(team.root, 'next team up')
 })
 
 test('killed while a teammate was leaving, the next start loads what config.json says and releases what it had in hand', async () => {

@@ -35,8 +35,8 @@ test('what an edit of permissions forbids binds from the next command on, in the
   await until(async () => (await journal(team.root)).some(({ event }) => event === 'config.changed'))
   gates[0]?.open()
   await until(() => team.requests('alice').length === 3)
-  const { problems } = await ask(team.root, 'status', {})
-  expect(problems.join('\n')).toMatch(
+  const { pendingChanges } = await ask(team.root, 'status', {})
+  expect(pendingChanges.join('\n')).toMatch(
     /alice: permissions changed .* what permissions forbid binds from its next command on/,
   )
   // A rule that is taken away: what nothing allows any more is asked for.

@@ -56,6 +56,7 @@ const status: Status = {
   requests: [],
   leases: { held: [], queued: [] },
   problems: [],
+  pendingChanges: [],
   deadLetters: 0,
 }
 
@@ -235,6 +236,16 @@ describe('renderStatus', () => {
     expect(text).toContain('this is seen too')
     expect(text.split('\n').length).toBeLessThan(60)
   })
+})
+
+test('changes that wait have a place of their own: nothing is wrong with them', () => {
+  const wait = 'alice: tools changed in config.json, which takes effect at its next task'
+  const only = renderStatus({ ...status, pendingChanges: [wait] }, now, plain)
+  expect(only).toMatch(new RegExp(`\n\nCHANGES THAT WAIT\n {2}${wait}$`))
+  expect(only).not.toContain('WRONG')
+  const both = renderStatus({ ...status, pendingChanges: [wait], problems: ['a fault'] }, now, plain)
+  expect(both).toMatch(new RegExp(`CHANGES THAT WAIT\n {2}${wait}\n\nWRONG\n {2}! a fault$`))
+  expect(renderStatus(status, now, plain)).not.toContain('CHANGES THAT WAIT')
 })
 
 describe('renderGraph', () => {

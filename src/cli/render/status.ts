@@ -14,6 +14,9 @@ export const renderStatus = (status: Status, now: number, c: Paint, columns = pi
     `\n${tasks(status, c)}`,
     ...(hasLeases(status) ? [`\n${renderLeases(status.leases, now, c)}`] : []),
     ...(toDecide(status).length > 0 ? [`\n${waitingRequests(toDecide(status), now, c, columns)}`] : []),
+    ...(status.pendingChanges.length > 0
+      ? [`\n${c.bold('CHANGES THAT WAIT')}\n${status.pendingChanges.map(line => `  ${oneLine(line, 220)}`).join('\n')}`]
+      : []),
     ...(status.problems.length > 0
       ? [
           `\n${c.bold(c.red('WRONG'))}\n${status.problems.map(problem => `  ${c.red('!')} ${oneLine(problem, 220)}`).join('\n')}`,
