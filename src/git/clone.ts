@@ -15,6 +15,7 @@ import {
 } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
+import { brokenPart, setAside } from './damage.ts'
 import { halfMade, placeInside, readInside, removeHalfMade } from './inside.ts'
 import { type HubRepository, needRef } from './repository.ts'
 import { line, zParts } from './run.ts'
@@ -25,6 +26,8 @@ export interface CloneReport {
   readonly made: boolean
   /** What was put right in one that stood there already, in words. */
   readonly mended: readonly string[]
+  /** Where one of this team lies now that git could not work in any more; null where there was none. */
+  readonly aside: string | null
   /** What a person should know: hooks that git would run but that are not there. */
   readonly warnings: readonly string[]
 }
@@ -36,7 +39,8 @@ const alternates = '.git/objects/info/alternates'
 /**
  * A teammate's clone at `dest`: a repository of its own, standing detached at the trunk, that borrows the hub's objects. Its one
  * remote is `hub`, with the trunk as `hub/trunk`; nothing can be pushed there. The workspace's hooks and excludes are copied in.
- * One that stands there already is adopted, work, index and branches untouched. Made aside and renamed, so never half-made.
+ * One that stands there already is adopted, work, index and branches untouched; one that is damaged is set aside, whole, and
+ * made anew. Made aside and renamed, so never half-made.
  * A fault is this teammate's alone: `refused` when a folder is in the way that is no clone of this team.
  */
 export const ensureClone = async (hub: HubRepository, name: string, dest: string): Promise<Result<CloneReport>> =>
@@ -46,7 +50,9 @@ export const ensureClone = async (hub: HubRepository, name: string, dest: string
     const way = clearWay(hub, dest)
     if (!way.ok) return way
     const mended: string[] = []
-    if (way.value === 'nothing') {
+    const aside = way.value === 'damaged' ? setAside(dest) : null
+    const makes = way.value !== 'clone'
+    if (makes) {
       const made = await makeClone(hub, name, dest)
       if (!made.ok) return made
     } else {
@@ -56,14 +62,14 @@ export const ensureClone = async (hub: HubRepository, name: string, dest: string
     }
     const hooks = await copyHooks(hub, dest)
     if (!hooks.ok) return hooks
-    if (hooks.value.changed > 0 && way.value === 'clone') mended.push(`${hooks.value.changed} hook files`)
+    if (hooks.value.changed > 0 && !makes) mended.push(`${hooks.value.changed} hook files`)
     const excludes = await copyExcludes(hub, dest, hooks.value.exclude)
     if (!excludes.ok) return excludes
-    return ok({ made: way.value === 'nothing', mended, warnings: hooks.value.warnings })
+    return ok({ made: makes, mended, aside, warnings: hooks.value.warnings })
   })
 
-/** What stands at `dest`: nothing (made so where that loses nothing), or a clone of this team. */
-const clearWay = (hub: HubRepository, dest: string): Result<'nothing' | 'clone'> => {
+/** What stands at `dest`: nothing (made so where that loses nothing), or a clone of this team, sound or not. */
+const clearWay = (hub: HubRepository, dest: string): Result<'nothing' | 'clone' | 'damaged'> => {
   const stat = lstatSync(dest, { throwIfNoEntry: false })
   if (stat === undefined) return ok('nothing')
   if (stat.isSymbolicLink()) {
@@ -81,8 +87,7 @@ const clearWay = (hub: HubRepository, dest: string): Result<'nothing' | 'clone'>
   }
   if (readInside(dest, marker) === null)
     return fail('refused', `${dest} is no clone that this team made`, 'move it away, then start again')
-  const sound = checkFolder(dest)
-  return sound.ok ? ok('clone') : sound
+  return ok(brokenPart(dest) === null ? 'clone' : 'damaged')
 }
 
 const makeClone = async (hub: HubRepository, name: string, dest: string): Promise<Result<null>> => {
@@ -139,18 +144,15 @@ const cloneConfig = (hub: HubRepository, name: string): string =>
     '',
   ].join('\n')
 
-/** Real folders and files where git will read: a link here would make it read somebody else's repository. */
 const checkFolder = (dest: string): Result<null> => {
-  const bad = (path: string, what: string) =>
-    fail('refused', `${path} ${what}: this clone was changed from within`, 'move the clone away; a new one is made')
-  const kinds = { '.git': 'folder', '.git/HEAD': 'file', '.git/objects': 'folder', '.git/refs': 'folder' } as const
-  for (const [rel, kind] of Object.entries(kinds)) {
-    const stat = lstatSync(join(dest, rel), { throwIfNoEntry: false })
-    if (kind === 'folder' ? !stat?.isDirectory() : !stat?.isFile()) return bad(join(dest, rel), `is not a ${kind}`)
-  }
-  if (lstatSync(join(dest, '.git/commondir'), { throwIfNoEntry: false }))
-    return bad(join(dest, '.git/commondir'), 'exists')
-  return ok(null)
+  const broken = brokenPart(dest)
+  return broken === null
+    ? ok(null)
+    : fail(
+        'refused',
+        `${join(dest, broken.path)} ${broken.what}: this clone was changed from within`,
+        'move the clone away; a new one is made',
+      )
 }
 
 /** Whether the supervisor may fetch from this clone: the clone's own folders, borrowing from this hub and from nothing else. */

@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { cloneDamage } from '../git/damage.ts'
 import type { Hub } from '../git/hub.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Config, Member } from '../protocol/config.ts'
@@ -96,13 +96,25 @@ export const verifyCommands = (core: Core, task: Task): string[] =>
 
 export const clonePath = (core: { root: string }, name: string): string => join(core.root, 'team', name, 'repo')
 
-/** Was the clone of this teammate deleted under it? What was not fetched from it is gone. */
-export const isCloneLost = ({ hub, root }: Pick<Core, 'hub' | 'root'>, name: string): boolean =>
-  hub !== null && !existsSync(join(clonePath({ root }, name), '.git'))
+/** What became of the clone of this teammate under it (deleted, damaged), in words that follow its name; null where nothing did. */
+export const cloneLoss = ({ hub, root }: Pick<Core, 'hub' | 'root'>, name: string): string | null =>
+  hub === null ? null : cloneDamage(clonePath({ root }, name))
 
-/** Why a task leaves the hands of one whose clone was deleted: it is no fault of the task. */
-export const lostClone = (name: string): string =>
-  `the clone of ${name} was deleted; it is made again when the task is given out`
+/** So often a task is given out anew after that: past it, something in the task itself is what takes the clone away. */
+const mostLosses = 4
+
+/** How a task leaves the hands of one whose clone was deleted or damaged: it is no fault of the task, unless it goes on so. */
+export const afterLoss = (
+  task: Task,
+  name: string,
+  loss: string,
+): { readonly move: 'release' | 'fail'; readonly reason: string } =>
+  task.attempts - task.returns < mostLosses
+    ? { move: 'release', reason: `the clone of ${name} ${loss}; it is made again when the task is given out` }
+    : {
+        move: 'fail',
+        reason: `the clone of ${name} ${loss} at attempt ${task.attempts} too: it is made again for the next task, and this one is not given out over and over`,
+      }
 
 /** Is this teammate one that runs: on record as neither stopped nor given up, and not one that could not be made ready? */
 export const isLive = ({ store, roster }: Core, name: string): boolean =>
@@ -115,7 +127,7 @@ export const leadInbox = (core: Core): string =>
 /** Keeps what a teammate did on its branch before the task leaves its hands: commits, and work saved aside, go to the hub. */
 export const keepWork = async (core: Core, task: Task): Promise<void> => {
   const { hub, store } = core
-  if (!hub || task.owner === null || task.branch === null || isCloneLost(core, task.owner)) return
+  if (!hub || task.owner === null || task.branch === null || cloneLoss(core, task.owner) !== null) return
   const dir = clonePath(core, task.owner)
   const kept = await hub.fetchBranch(dir, task.branch)
   const warn = (text: string) => store.note({ event: 'warning', by: 'supervisor', info: { task: task.id, text } })

@@ -1,7 +1,7 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
-import { type Core, isCloneLost, lostClone } from './core.ts'
+import { afterLoss, type Core, cloneLoss } from './core.ts'
 import { leased } from './lease-gate.ts'
 import { plansSinceRetry } from './retry.ts'
 
@@ -12,9 +12,11 @@ import { plansSinceRetry } from './retry.ts'
  */
 export const mayWrite = (core: Core, actor: string, paths: readonly string[]): Result<null> => {
   const task = core.tasks.inHand(actor)?.value
-  if (task && isCloneLost(core, actor)) {
-    const reason = lostClone(actor)
-    core.tasks.move(task.id, 'supervisor', { move: 'release', reason })
+  const loss = task ? cloneLoss(core, actor) : null
+  if (task && loss !== null) {
+    const left = afterLoss(task, actor, loss)
+    const { reason } = left
+    core.tasks.move(task.id, 'supervisor', left)
     return fail('refused', `task ${task.id} is not in your hands any more: ${reason}`, 'end your turn')
   }
   const may = task ? (needsPlan(core, actor, task) ? planned(core, actor, task) : ok(null)) : unasked(core, actor)

@@ -12,7 +12,7 @@ import {
   type TaskShown,
 } from '../protocol/rpc.ts'
 import type { Task } from '../protocol/task.ts'
-import { type Core, clonePath, isCloneLost, keepWork, lostClone, verifyCommands } from './core.ts'
+import { afterLoss, type Core, cloneLoss, clonePath, keepWork, verifyCommands } from './core.ts'
 import { showDiff } from './diff.ts'
 import { readEvents, type Stream } from './events.ts'
 import { mayWrite } from './gates.ts'
@@ -103,8 +103,8 @@ export const makeHandlers = (
     await keepWork(core, task.value)
     const still = stillInHand(actor, id)
     if (!still.ok) return still
-    const isLost = move.move === 'fail' && isCloneLost(core, actor)
-    const moved = tasks.move(id, actor, isLost ? { move: 'release', reason: lostClone(actor) } : move)
+    const loss = move.move === 'fail' ? cloneLoss(core, actor) : null
+    const moved = tasks.move(id, actor, loss === null ? move : afterLoss(task.value, actor, loss))
     if (!moved.ok) return moved
     await moved.value.durable
     return ok({ task: show(id) })

@@ -5,7 +5,7 @@ import type { Member } from '../protocol/config.ts'
 import { type ConfigChanges, configChanges, isSame } from '../protocol/config-changes.ts'
 import { ConfigWatch } from '../store/files/config-watch.ts'
 import type { LoadedConfig } from '../store/root.ts'
-import type { Core } from './core.ts'
+import { type Core, isLive } from './core.ts'
 import type { Crew } from './crew.ts'
 import type { Endpoints } from './daemon-options.ts'
 import type { Folders } from './folders.ts'
@@ -305,8 +305,12 @@ export class LiveConfig {
       this.#asked.delete(name)
       if (signal.aborted) return false
       if (this.#find(name)) {
-        // Back before it was gone: it goes on as if nothing had been asked.
-        if (crew.threads.status(name)?.state === 'idle') crew.dispatch.idle(name)
+        const state = crew.threads.status(name)?.state
+        // Back before it was gone: it goes on as if nothing had been asked, or begins anew where it had agreed already.
+        if (state === 'stopped') {
+          await this.#end(name, 'config.json names it again')
+          this.#standsLive(name)
+        } else if (state === 'idle') crew.dispatch.idle(name)
         return true
       }
       const rejected = report.ok ? report.value.rejected[0] : undefined
@@ -319,7 +323,7 @@ export class LiveConfig {
     if (signal.aborted) return false
     core.leases.ended(name, `${name} is not on the team any more`)
     await releaseInHand(core, name, `${name} is not on the team any more`)
-    if ((core.store.teammates.get(name)?.value.standing ?? 'live') !== 'live') setStanding(core, name, 'live', null)
+    this.#standsLive(name)
     this.#stays.delete(name)
     this.#due.delete(name)
     // Wanted again meanwhile: it joins anew, and its inbox was never away.
@@ -337,6 +341,12 @@ export class LiveConfig {
     crew.dispatch.kick()
     onChange()
     return true
+  }
+
+  /** That it was stopped goes with its leaving. */
+  #standsLive(name: string): void {
+    const { core } = this.#o
+    if (!isLive(core, name)) setStanding(core, name, 'live', null)
   }
 
   /** Its thread ends, whatever it was doing, and is let go of. */

@@ -1,3 +1,5 @@
+import { relative } from 'node:path'
+import { setAside } from '../git/damage.ts'
 import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { makeTurns } from '../lib/turns.ts'
@@ -6,7 +8,7 @@ import type { ThreadData, Told } from '../protocol/thread.ts'
 import { prepareHome } from '../sandbox/home.ts'
 import type { Probe, Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
-import { type Core, clonePath, isCloneLost, leadInbox } from './core.ts'
+import { type Core, cloneLoss, clonePath, leadInbox } from './core.ts'
 import { releaseInHand } from './in-hand.ts'
 import type { Notices } from './notices.ts'
 import { setUp } from './setup.ts'
@@ -128,40 +130,56 @@ export const restartMember = async (o: MembersOptions, name: string): Promise<Re
 }
 
 /**
- * Makes the clone of a teammate that runs again, and sets it up, where it was deleted under it; said once to whoever leads, and
- * on the status screen until its next task. Throws where that cannot be done.
+ * Makes the clone of a teammate that runs again, and sets it up, where it was deleted under it, or is damaged; said once to
+ * whoever leads, and on the status screen until its next task. Throws where that cannot be done.
  */
 export const restoreClone = async (o: MembersOptions, name: string): Promise<void> => {
-  const key = `clone/lost/${name}`
-  if (!isCloneLost(o.core, name)) return o.notices.problem(key, null)
-  const placed = await makePlace(o, name)
+  const loss = cloneLoss(o.core, name)
+  if (loss === null) return o.notices.problem(`clone/lost/${name}`, null)
+  const placed = await makePlace(o, name, loss)
   if (!placed.ok) {
     const { message, hint } = placed.fault
     const why = hint === undefined ? message : `${message} (${hint})`
-    throw new Error(`the clone of ${name} was deleted and cannot be made again: ${why}; then team task retry`)
+    throw new Error(`the clone of ${name} ${loss} and cannot be made again: ${why}; then team task retry`)
   }
   await setUpOnce(o, name, placed.value)
-  const text = `the clone of ${name} (team/${name}/repo) was deleted and is made again: what it held and had not been claimed or released is lost`
-  o.notices.problem(key, text)
-  o.notices.tell(leadInbox(o.core), `msg_clone_${name}_${o.core.store.seq}`, text)
 }
 
-/** A teammate's home and clone, and whether the clone is new. Safe to repeat: what stands there is adopted. */
-const makePlace = async (o: MembersOptions, name: string): Promise<Result<'new' | 'adopted'>> => {
+/**
+ * A teammate's home and clone, and whether the clone is new. Safe to repeat: what stands there is adopted. `loss`: what became
+ * of the clone that it had in this run; what stands in its place is set aside then, whatever it is.
+ */
+const makePlace = async (
+  o: MembersOptions,
+  name: string,
+  loss: string | null = null,
+): Promise<Result<'new' | 'adopted'>> => {
   const { root, workspace, mode, store, hub } = o.core
   const home = prepareHome({ name, root, workspace, mode, dataPaths: o.dataPaths })
   if (!home.ok) return home
   for (const text of home.value.warnings)
     store.note({ event: 'config.warning', by: 'supervisor', info: { name, text } })
   if (!hub) return ok('adopted')
-  const clone = await hub.ensureClone(name, clonePath(o.core, name))
+  const path = clonePath(o.core, name)
+  const moved = loss === null ? null : setAside(path)
+  const clone = await hub.ensureClone(name, path)
   if (!clone.ok) return clone
   const { made, mended, warnings } = clone.value
+  const aside = moved ?? clone.value.aside
+  if (loss !== null || aside !== null) tellLoss(o, name, loss ?? 'is damaged', aside)
   if (made) store.note({ event: 'clone.made', by: 'supervisor', info: { name } })
   for (const text of mended) store.note({ event: 'clone.mended', by: 'supervisor', info: { name, text } })
   // The same of every clone, so it stands there once.
   for (const text of warnings) o.notices.problem(`clone/${text}`, text)
   return ok(made ? 'new' : 'adopted')
+}
+
+const tellLoss = ({ core, notices }: MembersOptions, name: string, loss: string, aside: string | null): void => {
+  const held = 'what it held and had not been claimed or released'
+  const where = aside === null ? `${held} is lost` : `${held} lies in ${relative(core.root, aside)}`
+  const text = `the clone of ${name} (team/${name}/repo) ${loss} and is made again: ${where}`
+  notices.problem(`clone/lost/${name}`, text)
+  notices.tell(leadInbox(core), `msg_clone_${name}_${core.store.seq}`, text)
 }
 
 /** `copy` and `setup`, once in a clone; again where they never went well there, or are other ones by now. */

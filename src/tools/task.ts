@@ -3,6 +3,7 @@ import { defineTool, error, said, type Tool, type ToolContext, type ToolResult }
 import { type CloneStatus, readStatus, statusScript } from '../git/branch.ts'
 import { cut } from '../lib/text.ts'
 import type { TaskShown } from '../protocol/rpc.ts'
+import { gate } from './gate.ts'
 import { count, refused } from './paths.ts'
 
 const maxListed = 100
@@ -93,7 +94,8 @@ const complete = async (summary: string, id: string, context: ToolContext): Prom
   return said([`task ${done.value.id} is claimed done`, note, done.value.note].filter(Boolean).join('\n'))
 }
 
-const cloneStatus = async ({ shell, signal, limits }: ToolContext): Promise<CloneStatus | ToolResult> => {
+const cloneStatus = async (context: ToolContext): Promise<CloneStatus | ToolResult> => {
+  const { shell, signal, limits } = context
   const ran = await shell.run({
     command: statusScript(),
     timeoutMs: limits.commandSeconds * 1000,
@@ -104,7 +106,9 @@ const cloneStatus = async ({ shell, signal, limits }: ToolContext): Promise<Clon
   })
   if ('refused' in ran) return error(`the state of repo/ cannot be looked at: ${ran.refused}: ${ran.reason}`)
   const status = readStatus(ran.output)
-  return status.ok ? status.value : refused(status.fault, 'repo')
+  if (status.ok) return status.value
+  // A clone that is gone or damaged is not for its teammate to mend: the holder takes the task back for a new one.
+  return (await gate(context)) ?? refused(status.fault, 'repo')
 }
 
 /** Why a clone's state is no state to claim a task done in. */

@@ -440,3 +440,41 @@ test('E03 who joins a team on a repository gets a clone of the base as it is by 
   await quiet(it.root, 'bob')
   expect(existsSync(join(it.clone('bob'), 'later.txt'))).toBe(true)
 })
+
+test('named again when it has agreed to leave and is not gone yet, a teammate begins anew: it does not stay stopped', async () => {
+  const team = await scriptedTeam(
+    {
+      alice: request => {
+        const id = /(req_\d+)/.exec(request.messages.at(-1)?.content ?? '')?.[1]
+        if (request.messages.at(-1)?.role !== 'user') return 'Bye.'
+        if (id === undefined) return call('ls', {})
+        const wait = `node -e "setInterval(() => require('fs').existsSync('go') && process.exit(), 20)"`
+        return {
+          calls: [
+            { name: 'request', args: { action: 'decide', id, decision: 'approve' } },
+            { name: 'bash', args: { command: wait } },
+          ],
+        }
+      },
+      bob: doer,
+    },
+    { permissions: { allow: ['node *'] } },
+  )
+  await team.up()
+  await quiet(team.root, 'alice', 'bob')
+  const whole = configOf(team)
+  const seen = async (event: string) => (await journal(team.root)).filter(entry => entry.event === event).length
+  await ask(team.root, 'task.add', { tasks: [{ title: 'Look around', assignee: 'alice' }] })
+  await until(async () => (await status(team.root)).teammates[0]?.state === 'working')
+  save(team, { ...whole, teammates: [mate('bob')] })
+  await until(async () => (await seen('request.decided')) === 1)
+  save(team, whole)
+  await until(async () => (await seen('config.changed')) === 2)
+  writeFileSync(join(team.root, 'go'), '')
+  await until(async () => (await seen('teammate.joined')) === 1)
+  const { teammates } = await quiet(team.root, 'alice', 'bob')
+  expect(teammates.map(({ name, state }) => [name, state])).toEqual([
+    ['alice', 'idle'],
+    ['bob', 'idle'],
+  ])
+})

@@ -40,7 +40,12 @@ const home = (name = 'alice') => join(folder.dir, 'root/team', name, 'repo')
 describe('a clone', () => {
   test('stands at the trunk, borrows the hub’s objects and cannot push', async () => {
     const hub = await open()
-    expect(unwrap(await hub.ensureClone('alice', home()))).toEqual({ made: true, mended: [], warnings: [] })
+    expect(unwrap(await hub.ensureClone('alice', home()))).toEqual({
+      made: true,
+      mended: [],
+      aside: null,
+      warnings: [],
+    })
     const clone = repoAt(home())
     expect(clone.git('rev-parse', 'HEAD')).toBe(await hub.trunk())
     expect(clone.git('rev-parse', 'hub/trunk')).toBe(await hub.trunk())
@@ -72,7 +77,7 @@ describe('a clone', () => {
     clone.git('add', 'staged.txt')
     const status = clone.git('status', '--porcelain')
     const again = unwrap(await (await open()).ensureClone('alice', home()))
-    expect(again).toEqual({ made: false, mended: [], warnings: [] })
+    expect(again).toEqual({ made: false, mended: [], aside: null, warnings: [] })
     expect(clone.git('rev-parse', 'HEAD')).toBe(head)
     expect(clone.git('status', '--porcelain')).toBe(status)
   })
