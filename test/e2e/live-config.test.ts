@@ -444,17 +444,15 @@ test('E03 who joins a team on a repository gets a clone of the base as it is by 
 test('named again when it has agreed to leave and is not gone yet, a teammate begins anew: it does not stay stopped', async () => {
   const team = await scriptedTeam(
     {
-      alice: request => {
+      alice: (request, n) => {
         const id = /(req_\d+)/.exec(request.messages.at(-1)?.content ?? '')?.[1]
-        if (request.messages.at(-1)?.role !== 'user') return 'Bye.'
-        if (id === undefined) return call('ls', {})
-        const wait = `node -e "setInterval(() => require('fs').existsSync('go') && process.exit(), 20)"`
-        return {
-          calls: [
-            { name: 'request', args: { action: 'decide', id, decision: 'approve' } },
-            { name: 'bash', args: { command: wait } },
-          ],
-        }
+        const waitFor = (file: string) => ({
+          name: 'bash',
+          args: { command: `node -e "setInterval(() => require('fs').existsSync('${file}') && process.exit(), 20)"` },
+        })
+        if (n === 0) return { calls: [waitFor('asked')] }
+        if (n > 1) return doer(request, n)
+        return { calls: [{ name: 'request', args: { action: 'decide', id, decision: 'approve' } }, waitFor('go')] }
       },
       bob: doer,
     },
@@ -467,9 +465,12 @@ test('named again when it has agreed to leave and is not gone yet, a teammate be
   await ask(team.root, 'task.add', { tasks: [{ title: 'Look around', assignee: 'alice' }] })
   await until(async () => (await status(team.root)).teammates[0]?.state === 'working')
   save(team, { ...whole, teammates: [mate('bob')] })
+  await until(async () => (await seen('request.opened')) === 1)
+  writeFileSync(join(team.root, 'asked'), '')
   await until(async () => (await seen('request.decided')) === 1)
   save(team, whole)
   await until(async () => (await seen('config.changed')) === 2)
+  expect((await status(team.root)).teammates[0]).toMatchObject({ name: 'alice', state: 'draining' })
   writeFileSync(join(team.root, 'go'), '')
   await until(async () => (await seen('teammate.joined')) === 1)
   const { teammates } = await quiet(team.root, 'alice', 'bob')
