@@ -2,6 +2,8 @@
 export const sameCalls = 8
 /** And so many calls of the model in a row from which nothing came that lasts. */
 export const callsWithoutEffect = 100
+/** And so many requests opened, each decided, in a row after which nothing came that lasts but the next one. */
+export const asksWithoutEffect = 32
 
 /** How far a teammate gets with the task in hand. */
 export interface Pace {
@@ -10,11 +12,13 @@ export interface Pace {
   readonly times: number
   /** Calls of the model since the last one from which something came that lasts. */
   readonly calls: number
+  /** Requests that it opened since then. */
+  readonly asks: number
   /** In words, from when it was noticed to the next thing that lasts. */
   readonly stall: string | null
 }
 
-export const atStart: Pace = { last: null, times: 0, calls: 0, stall: null }
+export const atStart: Pace = { last: null, times: 0, calls: 0, asks: 0, stall: null }
 
 export type Step =
   | { readonly k: 'model' }
@@ -41,14 +45,26 @@ export const advance = (pace: Pace, step: Step): Pace => {
     const again = `the same call of ${name.slice(0, 64)}, with the same result, ${times} times in a row`
     return { ...pace, times, stall: pace.stall ?? (times < sameCalls ? null : again) }
   }
+  if (asks(step)) {
+    const count = pace.asks + 1
+    const text = `${count} requests opened since it last wrote, committed or sent anything`
+    const stall = count < asksWithoutEffect ? null : pace.asks < asksWithoutEffect ? text : pace.stall
+    return { last, times: 1, calls: 0, asks: count, stall }
+  }
   return lasts(step) ? { ...atStart, last, times: 1 } : { ...pace, last, times: 1 }
 }
 
-const writers: ReadonlySet<string> = new Set(['write_file', 'edit_file', 'message', 'request', 'ask_user'])
+/** Did it ask for something? The decision may bring the task on, so it counts until there are too many in a row. */
+const asks = ({ name, args, isError }: Extract<Step, { k: 'tool' }>): boolean =>
+  !isError && (name === 'ask_user' || (name === 'request' && /"action"\s*:\s*"open"/.test(args ?? '')))
+
+const writers: ReadonlySet<string> = new Set(['write_file', 'edit_file', 'message'])
 
 /** Did something come of this call that outlives it? Of a command only a commit is known to. */
 const lasts = ({ name, args, text, isError }: Extract<Step, { k: 'tool' }>): boolean => {
   if (isError) return false
+  // To take back what one asked for is no step further; to decide or answer is one for somebody.
+  if (name === 'request') return !/"action"\s*:\s*"withdraw"/.test(args ?? '')
   if (name === 'task') return !/"action"\s*:\s*"(list|get)"/.test(args ?? '')
   if (name === 'bash') return text.startsWith('exit 0') && /\bgit\b[^\n;|&]*\bcommit\b/.test(args ?? '')
   return writers.has(name)

@@ -43,3 +43,35 @@ test('a teammate that makes the same call over and over is noted, shown and told
   await until(async () => (await ask(team.root, 'task.get', { id: '1' })).task.status === 'completed')
   await killed(daemon)
 })
+
+test('a teammate that asks another one question after the other, each answered, and does nothing with it is told to the lead, once', async () => {
+  const alice: Script = (_request, n) =>
+    n < 40
+      ? call('ask_user', { question: `And what of ${n}?` })
+      : n === 40
+        ? call('task', { action: 'complete', summary: 'asked enough' })
+        : 'Done.'
+  const bob: Script = request => {
+    const last = request.messages.at(-1)
+    const id = last?.role === 'user' ? /(req_\d+)/.exec(last.content ?? '')?.[1] : undefined
+    return id ? call('request', { action: 'decide', id, decision: 'approve', reason: 'As before.' }) : 'Read.'
+  }
+  const team = await scriptedTeam(
+    { boss: () => 'Read.', alice, bob },
+    {
+      lead: 'boss',
+      approvals: { question: 'bob' },
+      teammates: [{ name: 'boss', autoClaim: false }, { name: 'alice' }, { name: 'bob', autoClaim: false }],
+    },
+  )
+  await teamOk(['task', 'add', 'Look', '--root', team.root])
+  const daemon = await team.up()
+  await until(async () => (await ask(team.root, 'task.get', { id: '1' })).task.status === 'completed', 60_000)
+  const told = (await inboxOf(team.root, 'boss')).items.filter(({ stored }) =>
+    stored.message.id.startsWith('msg_stalled'),
+  )
+  expect(told.map(({ stored }) => stored.message.content)).toEqual([
+    expect.stringMatching(/^alice works on task 1 "Look" and gets nowhere: 32 requests opened since/),
+  ])
+  await killed(daemon)
+})

@@ -1,5 +1,13 @@
 import { expect, test } from 'vitest'
-import { advance, atStart, callsWithoutEffect, type Pace, type Step, sameCalls } from '../../src/teammate/stall.ts'
+import {
+  advance,
+  asksWithoutEffect,
+  atStart,
+  callsWithoutEffect,
+  type Pace,
+  type Step,
+  sameCalls,
+} from '../../src/teammate/stall.ts'
 
 const model: Step = { k: 'model' }
 const tool = (name: string, args: object = {}, text = 'done', isError = false): Step => ({
@@ -60,4 +68,27 @@ test('so many calls of the model without anything that lasts are a stall; what l
     tool('bash', { command: 'git log; ls commit' }, 'exit 0 in 0.1 s'),
   ])
     expect(advance(stalled, each).stall, JSON.stringify(each)).not.toBeNull()
+})
+
+test('requests in a row are a stall when nothing that lasts comes of them, whatever they are called and however they are taken back', () => {
+  const open = (n: number): Step[] => [model, tool('request', { action: 'open', body: `${n}` }, `opened req_${n}`)]
+  const ask = (n: number): Step[] => [model, tool('ask_user', { question: `${n}?` }, `opened req_${n}`)]
+  const withdraw = (n: number): Step => tool('request', { action: 'withdraw', id: `req_${n}` }, `req_${n} is withdrawn`)
+  const many = (count: number, each: (n: number) => Step[]) => Array.from({ length: count }, (_, n) => each(n)).flat()
+  const loops = [open, ask, (n: number) => [...open(n), tool('ls'), withdraw(n)]]
+  for (const each of loops) {
+    expect(after(...many(asksWithoutEffect - 1, each)).stall).toBeNull()
+    const stalled = after(...many(asksWithoutEffect, each))
+    expect(stalled.stall).toMatch(/^32 requests opened since/)
+    // Told once: it stays in the same words.
+    expect(after(...many(3 * asksWithoutEffect, each)).stall).toBe(stalled.stall)
+    expect(advance(stalled, tool('write_file')).stall).toBeNull()
+  }
+  const working = (n: number) => [...open(n), tool('write_file', { path: `${n}` })]
+  expect(after(...many(3 * asksWithoutEffect, working)).stall).toBeNull()
+  const deciding = (n: number) => [
+    ...ask(n),
+    tool('request', { action: 'decide', id: `req_${n}` }, `req_${n} is approved`),
+  ]
+  expect(after(...many(3 * asksWithoutEffect, deciding)).stall).toBeNull()
 })
