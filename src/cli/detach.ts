@@ -3,8 +3,9 @@ import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import * as z from 'zod'
 import { type Fault, fail, faultCodes, ok, type Result } from '../lib/result.ts'
-import type { Hello } from '../protocol/rpc.ts'
+import type { Hello, TeammateStatus } from '../protocol/rpc.ts'
 import { layout } from '../store/root.ts'
+import { isStarting } from './all-started.ts'
 import type { Cli } from './cli.ts'
 import { daemonStatus } from './connect-daemon.ts'
 import { oneLine } from './render/text.ts'
@@ -78,8 +79,20 @@ export const detach = async (
   if (!result.ok) return result
   // One that could not be made ready stops nobody else: it is said here, since nobody reads its log line now.
   const status = await daemonStatus(root)
-  for (const { name, state, reason } of status.ok ? status.value.teammates : [])
-    if (state === 'failed') cli.out.note(`warning: ${name} does not run: ${oneLine(reason ?? 'it was given up', 300)}`)
+  for (const mate of status.ok ? status.value.teammates : []) {
+    const why = notThere(mate)
+    if (why !== null) cli.out.note(`warning: ${mate.name} ${oneLine(why, 300)}`)
+  }
   cli.out.say(`the daemon runs, pid ${result.value}: team status, team logs -f, team down`)
   return ok(0)
+}
+
+/** Why a teammate is not at work, or null where it is. */
+const notThere = (mate: TeammateStatus): string | null => {
+  const { state, reason, restarts } = mate
+  if (state === 'failed') return `does not run: ${reason ?? 'it was given up'}`
+  if (isStarting(mate)) return 'is still starting: team status shows when it is there'
+  return state === 'starting' && restarts > 0
+    ? `died as it started, and is tried again: ${reason ?? 'no reason given'}`
+    : null
 }

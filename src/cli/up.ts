@@ -8,6 +8,7 @@ import { checkPlaces } from '../store/places.ts'
 import { findRoot, type LoadedConfig, loadConfig } from '../store/root.ts'
 import { startDaemon } from '../supervisor/daemon.ts'
 import type { Daemon } from '../supervisor/daemon-options.ts'
+import { AllStarted } from './all-started.ts'
 import { type Cli, type Commands, type Globals, handler, tell } from './cli.ts'
 import { connectDaemon } from './connect-daemon.ts'
 import { detach, type Ready, readyOf } from './detach.ts'
@@ -92,6 +93,7 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<nu
   if (!models.ok) return models
   try {
     const show = screen(cli.out)
+    const threads = new AllStarted(cli.clock)
     const signals = listen(cli.clock, { hangUp: !args.detached })
     const started = await startDaemon({
       root,
@@ -116,6 +118,7 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<nu
       once: args.once,
       takeover: args.takeover,
       onEntry: entry => {
+        if (entry.event.startsWith('teammate.')) threads.changed()
         const line = renderEvent(entry, { now: cli.clock.wall(), paint: cli.paint, all: false })
         if (line !== null) show(line)
       },
@@ -126,6 +129,7 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<nu
     const excluded = await excludeRunFiles(root, cli.env)
     if (!excluded.ok) tell(cli, excluded.fault, args.verbose)
     await daemon.ready
+    await threads.wait(daemon)
     if (!daemon.isEnding) {
       await ready?.ready(daemon.hello)
       show(readyLine(daemon.hello, loaded.value))

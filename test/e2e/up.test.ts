@@ -17,6 +17,15 @@ test('up -d returns when the daemon is ready, and everything is asked of it unti
   expect((await statusOf(root)).holder).toBeNull()
 })
 
+test('up -d returns when the threads of all teammates have started', async () => {
+  const names = Array.from({ length: 12 }, (_, n) => `mate-${n}`)
+  const root = teamRoot({ sandbox: 'off', teammates: names.map(name => ({ name })) })
+  await teamOk(['up', '-d', '--root', root])
+  expect((await statusOf(root)).teammates.map(({ name, state }) => `${name} ${state}`)).toEqual(
+    names.map(name => `${name} idle`),
+  )
+})
+
 test('a second up, by a symlink too, is refused with exit 1 and the pid of the one that runs', async () => {
   const root = teamRoot()
   await teamOk(['up', '-d', '--root', root])
