@@ -89,6 +89,16 @@ describe('config.json', () => {
       { teammates: [{ name: 'a' }], model: { maxOutputTokens: '4000' } },
       /model\.maxOutputTokens: .*number/,
     ],
+    [
+      'the name that the wire has for it',
+      { teammates: [{ name: 'a' }], model: { max_tokens: '4000' } },
+      /model\.max_tokens: unknown key/,
+    ],
+    [
+      'a negative time-out of the model',
+      { teammates: [{ name: 'a' }], limits: { modelIdleSeconds: -1 } },
+      /limits\.modelIdleSeconds/,
+    ],
     ['a negative time-out', { teammates: [{ name: 'a' }], limits: { commandSeconds: -1 } }, /limits\.commandSeconds/],
     [
       'a URL without scheme',
@@ -106,23 +116,31 @@ describe('config.json', () => {
     },
   )
 
-  test.each(['/chat/completions/'])('I07 a base URL that ends in %s is reached all the same', async end => {
-    const { root, server, requests, up } = await scriptedTeam({ alice: () => 'Read.' })
-    const path = join(root, 'config.json')
-    const config = JSON.parse(readFileSync(path, 'utf8'))
-    config.model.baseURL = `${server.baseURL}${end}`
-    writeFileSync(path, JSON.stringify(config))
-    await teamOk(['send', 'alice', 'hello', '--root', root])
-    await up()
-    await until(() => requests('alice').length === 1)
-  })
+  test.each(['/', '/chat/completions', '/chat/completions/'])(
+    'I07 a base URL that ends in %s is reached all the same',
+    async end => {
+      const { root, server, requests, up } = await scriptedTeam({ alice: () => 'Read.' })
+      const path = join(root, 'config.json')
+      const config = JSON.parse(readFileSync(path, 'utf8'))
+      config.model.baseURL = `${server.baseURL}${end}`
+      writeFileSync(path, JSON.stringify(config))
+      await teamOk(['send', 'alice', 'hello', '--root', root])
+      await up()
+      await until(() => requests('alice').length === 1)
+    },
+  )
 
   test.each([
     ['a slash', ['claude/opus']],
     ['two that differ in case', ['alice', 'Alice']],
+    ['the same twice', ['bob', 'bob']],
     ['lead without being it', ['lead']],
     ['all', ['all']],
+    ['200 characters', ['a'.repeat(200)]],
+    ['an emoji', ['😀']],
+    ['é in one piece', ['\u00e9']],
     ['é in two pieces', ['e\u0301']],
+    ['é in both', ['\u00e9', 'e\u0301']],
     ['nothing', ['']],
   ])('I09 %s is no name: nothing is started and nothing made', async (_, names) => {
     const root = teamRoot({ teammates: names.map(name => ({ name })), sandbox: 'off' })
