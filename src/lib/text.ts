@@ -62,6 +62,17 @@ export const slug = (title: string): string =>
 /** The text as one line: each run of spaces, line breaks and control characters is one space, none at the ends. */
 export const asOneLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').trim()
 
+/** The text without the Markdown heading it begins with, where that says just `title`, which then stands above it already. */
+export const withoutHeading = (text: string, title: string): string => {
+  const start = text.search(/\S/)
+  const end = text.indexOf('\n', start)
+  const line = text.slice(Math.max(start, 0), end === -1 ? undefined : end).trim()
+  // A title is short; so a line that is not is none.
+  const heading = line.length > 1000 ? undefined : /^#{1,6}[ \t]+(.*?)[ \t]*#*$/.exec(line)?.[1]
+  if (heading === undefined || asOneLine(heading) !== title) return text
+  return end === -1 ? '' : text.slice(end).replace(/^(?:[ \t\r]*\n)+/, '')
+}
+
 /** The beginning of a text as one line of at most `max` UTF-16 units, cut between words where there are any. */
 export const firstWords = (text: string, max = 80): string => {
   const line = asOneLine(text)

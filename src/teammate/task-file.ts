@@ -1,5 +1,6 @@
 import { appendFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { withoutHeading } from '../lib/text.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
 
 /** TASK.md: the task in hand, for people and for the teammate's own `read_file`; no tool can write it. */
@@ -11,7 +12,7 @@ export const writeTaskFile = (home: string, task: AssignedTask, at: string): voi
     ...(task.verify.length === 0 ? [] : [`counts as done when this passes: ${task.verify.join('; ')}`]),
   ]
   const returned = task.error === null ? '' : `\n## Sent back\n\n${task.error}\n`
-  const text = `# ${task.title}\n\n${facts.map(fact => `- ${fact}`).join('\n')}\n\n${task.description.trimEnd()}\n${returned}`
+  const text = `# ${task.title}\n\n${facts.map(fact => `- ${fact}`).join('\n')}\n\n${withoutHeading(task.description, task.title).trimEnd()}\n${returned}`
   const fresh = join(home, '.TASK.md.new')
   writeFileSync(fresh, text)
   renameSync(fresh, join(home, 'TASK.md'))

@@ -1,4 +1,5 @@
 import { shorten, type TaskItem } from '../agent/items.ts'
+import { withoutHeading } from '../lib/text.ts'
 import type { ModelFault } from '../model/model.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
 
@@ -24,7 +25,7 @@ export const taskItem = (task: AssignedTask): TaskItem => ({
   attempt: task.attempt,
   title: task.title,
   description: [
-    shorten(task.description, longestDescription, 'the whole is in TASK.md'),
+    shorten(withoutHeading(task.description, task.title), longestDescription, 'the whole is in TASK.md'),
     task.paths.length > 0 ? `It is about these paths: ${task.paths.join(', ')}` : '',
     task.verify.length > 0 ? `It counts as done when this passes: ${task.verify.join('; ')}` : '',
   ]
