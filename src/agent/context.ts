@@ -76,7 +76,7 @@ export class Context {
               ? { id: call.id, name: call.name, arguments: call.arguments }
               : { id: call.id, name: call.name, arguments: call.arguments, fault: call.fault },
         )
-        if (entry.usage) this.#calibrate(entry.usage.input)
+        if (entry.usage && !entry.usage.estimated) this.#calibrate(entry.usage.input)
         this.#push({ role: 'assistant', text, calls: sent })
         for (const [i, call] of calls.entries()) {
           this.callIds.add(call.id)
@@ -108,6 +108,7 @@ export class Context {
         this.inTurn = false
         return
       case 'todo':
+      case 'blank':
         return
     }
   }

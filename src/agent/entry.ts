@@ -9,7 +9,13 @@ const Call = z.object({
   arguments: z.string().nullable(),
   fault: z.string().optional(),
 })
-const UsageEntry = z.object({ input: count, cachedInput: count, output: count })
+/** `estimated`: the endpoint told nothing that can be believed. */
+const UsageEntry = z.object({
+  input: count,
+  cachedInput: count,
+  output: count,
+  estimated: z.literal(true).optional(),
+})
 /** How far the inbox is in the context: everything up to `upTo`, and these later ones that came early. */
 export const MailMark = z.object({ upTo: count, early: z.array(count) })
 
@@ -25,7 +31,7 @@ export const Entry = z.discriminatedUnion('k', [
     turn: count,
     mail: MailMark,
     todo: z.array(Todo),
-    usage: UsageEntry.extend({ calls: count }),
+    usage: UsageEntry.omit({ estimated: true }).extend({ calls: count }),
   }),
   z.object({
     k: z.literal('turn'),
@@ -44,6 +50,8 @@ export const Entry = z.discriminatedUnion('k', [
     calls: z.array(Call),
     usage: UsageEntry.nullable(),
   }),
+  /** An answer without words and calls: all that is left of it is what it used. */
+  z.object({ k: z.literal('blank'), at: z.string(), usage: UsageEntry }),
   z.object({ k: z.literal('tool.start'), at: z.string(), id: z.string(), name: z.string() }),
   z.object({
     k: z.literal('tool.result'),

@@ -5,6 +5,7 @@ import type { MailMark } from './entry.ts'
 import type { Item } from './items.ts'
 import { type Backoff, callModel, type Gate } from './retry.ts'
 import type { Session } from './session.ts'
+import { tokens } from './tokens.ts'
 import { error, type Tool, type ToolContext, type ToolResult } from './tool.ts'
 
 /** What a boundary brings, and what happens once it stands in the journal. */
@@ -22,6 +23,8 @@ export interface TurnOptions {
   readonly session: Session
   /** Asked before each model call, always after all tool results. */
   boundary(): Promise<Boundary>
+  /** Asked before each boundary that a model call follows, with the tokens it will send about: why not, or null. */
+  mayCall(input: number): Promise<string | null>
   /** Asked after all results of a round and after each boundary: a reason to end here, or null. */
   endsHere(): string | null
   readonly limits: { readonly rounds: number; readonly retries: number; readonly window: number | null }
@@ -84,7 +87,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
   let shrunk = false
   for (let round = 0; ; round++) {
     if (signal.aborted) return finish({ how: 'aborted' })
-    const early = o.endsHere()
+    const early = o.endsHere() ?? (await o.mayCall(context.estimate(schemas)))
     if (early !== null) return finish({ how: 'stopped', reason: early })
     const { items, mail, taken } = await o.boundary()
     session.take(items, mail)
@@ -94,6 +97,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     if (round >= o.limits.rounds) return finish({ how: 'rounds' })
     if (o.limits.window !== null) drop(session, context.droppable(o.limits.window * 0.9, schemas))
 
+    const size = context.estimate(schemas)
     const turn = await callModel({
       model: o.model,
       request: { system: context.system, messages: context.messages, tools: schemas, signal },
@@ -118,7 +122,8 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
       return finish({ how: 'fault', fault })
     }
     if (turn.calls.length === 0) {
-      if (turn.text.trim() !== '') say(session, turn, [])
+      if (turn.text.trim() !== '') say(session, turn, [], size)
+      else session.append({ k: 'blank', usage: usedBy(turn, size) })
       o.on.usage()
       if (turn.stop === 'end') {
         o.on.progress()
@@ -135,7 +140,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     }
     nudged = 0
     const calls = turn.calls.map(call => ({ ...call, id: freshId(call.id, context.callIds) }))
-    say(session, turn, calls)
+    say(session, turn, calls, size)
     o.on.usage()
     o.on.progress()
     for (const call of calls) {
@@ -147,14 +152,23 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
   }
 }
 
-const say = (session: Session, turn: Turn, calls: readonly ToolCall[]): void =>
+const say = (session: Session, turn: Turn, calls: readonly ToolCall[], sent: number): void =>
   session.append({
     k: 'assistant',
     text: turn.text,
     ...(turn.reasoning === undefined ? {} : { reasoning: turn.reasoning }),
     calls: calls.map(call => ({ ...call })),
-    usage: turn.usage === null ? null : { ...turn.usage },
+    usage: usedBy(turn, sent),
   })
+
+/** As the endpoint counted it; where it did not, by the size of what was sent and of what came. */
+const usedBy = ({ usage, text, reasoning = '', calls }: Turn, sent: number) =>
+  usage ?? {
+    input: sent,
+    cachedInput: 0,
+    output: tokens(text) + tokens(reasoning) + calls.reduce((sum, call) => sum + tokens(call.arguments ?? ''), 0),
+    estimated: true as const,
+  }
 
 const drop = (session: Session, ids: readonly string[]): boolean => {
   if (ids.length > 0) session.append({ k: 'dropped', ids: [...ids] })

@@ -181,7 +181,7 @@ export class Session {
     }
     if (entry.k === 'items' && entry.mail) this.#mail = entry.mail
     if (entry.k === 'todo') this.#todo = entry.items
-    if (entry.k === 'assistant') {
+    if (entry.k === 'assistant' || entry.k === 'blank') {
       this.#usage.calls++
       this.#usage.input += entry.usage?.input ?? 0
       this.#usage.cachedInput += entry.usage?.cachedInput ?? 0

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { Entry } from '../agent/entry.ts'
+import { scopes, units } from '../protocol/amount.ts'
 import { JournalEntry } from '../protocol/event.ts'
 import { DeadLetter, Stored } from '../protocol/message.ts'
 import { Request } from '../protocol/request.ts'
@@ -95,6 +96,9 @@ const status = z.object({
   tasks: z.array(taskShown),
   archived: count,
   requests: z.array(Request),
+  budget: z.array(
+    z.object({ scope: z.enum(scopes), of: z.string(), unit: z.enum(units), spent: z.number(), cap: z.number() }),
+  ),
   leases: z.object({ held: z.array(heldLease), queued: z.array(queuedLease) }),
   problems: z.array(z.string()),
   pendingChanges: z.array(z.string()),

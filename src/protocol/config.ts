@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Caps, Price } from './budget.ts'
 import { Name } from './ids.ts'
 import { type approvable, requestTypes } from './request-types.ts'
 
@@ -21,6 +22,7 @@ const modelShape = {
   contextWindow: bytes,
   maxOutputTokens: bytes,
   temperature: z.number().min(0).max(2),
+  price: Price,
   quirks: z.strictObject({
     maxTokensField: z.enum(['max_tokens', 'max_completion_tokens']).optional(),
     streamUsage: z.boolean().optional(),
@@ -48,6 +50,8 @@ export const TeammateConfig = z.strictObject({
   autoClaim: z.boolean().default(true),
   /** It writes nothing before a plan for its task is approved. */
   needsPlan: z.boolean().default(false),
+  /** Over `budget.teammate`, unit by unit. */
+  budget: Caps.optional(),
   /** More than one: `<name>-1` … `<name>-n`. */
   count: z.number().int().min(1).max(128).default(1),
 })
@@ -114,6 +118,8 @@ export const Config = z.strictObject({
   verify: z.string().min(1).optional(),
   permissions: Permissions.default({ allow: [], ask: [], deny: [] }),
   sandbox: z.enum(['required', 'prefer', 'off']).default('required'),
+  /** The most that the models of the team, of each teammate and for each task may use. At a cap the human is asked. */
+  budget: z.strictObject({ team: Caps.default({}), teammate: Caps.default({}), task: Caps.default({}) }).prefault({}),
   limits: Limits.prefault({}),
 })
 export type Config = z.infer<typeof Config>
@@ -124,7 +130,10 @@ export interface Member {
   readonly role: string
   readonly skills: readonly string[]
   readonly systemPrompt: string
-  readonly model: ModelConfig
+  readonly model: Omit<ModelConfig, 'price'>
+  /** Of a million tokens of its model; null where config.json does not say. */
+  readonly price: Price | null
+  readonly budget: Caps
   readonly tools: readonly string[] | null
   readonly permissions: Permissions
   readonly autoClaim: boolean
@@ -161,12 +170,15 @@ export const members = (config: Config): Member[] =>
       ...(mate.needs ?? []),
     ]
     const merge = (a: readonly string[], b: readonly string[] | undefined) => [...new Set([...a, ...(b ?? [])])]
+    const { price, ...model } = { ...config.model, ...mate.model }
     return names.map(name => ({
       name,
       role: mate.role,
       skills: mate.skills,
       systemPrompt: mate.system_prompt,
-      model: { ...config.model, ...mate.model },
+      model,
+      price: price ?? null,
+      budget: { ...config.budget.teammate, ...mate.budget },
       tools,
       permissions: {
         allow: merge(config.permissions.allow, mate.permissions?.allow),

@@ -1,5 +1,7 @@
 import * as z from 'zod'
 import { firstWords } from '../lib/text.ts'
+import { amount, type Unit, whose } from './amount.ts'
+import { BudgetData } from './budget.ts'
 import { Name, TaskId } from './ids.ts'
 import { claimFault, tidy } from './lease.ts'
 import { TaskDrop } from './task.ts'
@@ -14,7 +16,7 @@ interface Asked {
 /** What a request type is. Everything that the ledger, the tool and the command line need of it stands here. */
 export interface RequestTypeEntry {
   /** Its content besides title and body. `task`, where it has one, is the asker's task in hand: set by the holder. */
-  readonly data: z.ZodObject
+  readonly data: z.ZodObject | z.ZodDiscriminatedUnion<z.ZodObject[]>
   /** `leads`: the lead or the human, and a teammate for itself. `supervisor`: opened for a teammate, never by one. */
   readonly opens: 'leads' | 'teammate' | 'supervisor'
   /** Who decides unless `approvals` names another; `lead` is the human where there is none, or where the lead asks. */
@@ -85,6 +87,11 @@ export const LeaseData = z
     if (message !== null) context.addIssue({ code: 'custom', path: ['what'], message })
   })
   .overwrite(data => ({ ...data, what: tidy(data) }))
+export type LeaseData = z.infer<typeof LeaseData>
+/** A lease, which is had in its turn; or more of a budget, which the supervisor asks the human for. */
+export const ResourceData = z.discriminatedUnion('kind', [LeaseData, BudgetData], {
+  error: 'give path, port or name',
+})
 
 const titles = (tasks: unknown): string =>
   (tasks as readonly TaskDrop[] | undefined)?.map(({ title }) => title).join(', ') ?? ''
@@ -117,12 +124,15 @@ export const requestTypes = {
     effect: 'the work described may start; proposed tasks are created',
   },
   resource_request: {
-    data: LeaseData,
+    data: ResourceData,
     opens: 'teammate',
     decides: 'supervisor',
     approvals: 'fixed',
     parks: true,
-    title: ({ data }) => firstWords(`${data.kind} ${(data.what as readonly string[]).join(', ')}`),
+    title: ({ data }) =>
+      data.kind === 'budget'
+        ? `more of the budget of ${whose(data as BudgetData)}: ${amount(data.unit as Unit, data.raise as number)}`
+        : firstWords(`${data.kind} ${(data.what as readonly string[]).join(', ')}`),
     says: null,
     deadline: null,
     effect: 'the lease is held until it is given back, its time is over or its holder ends',

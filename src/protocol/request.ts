@@ -1,6 +1,8 @@
 import * as z from 'zod'
+import { raised } from './amount.ts'
+import type { BudgetData } from './budget.ts'
 import { Actor, RequestId } from './ids.ts'
-import { type RequestType, requestTypeNames, requestTypes } from './request-types.ts'
+import { type LeaseData, type RequestType, requestTypeNames, requestTypes } from './request-types.ts'
 
 /**
  *   pending ── approve ──▶ approved          needs_info: the decider asks, the requester answers,
@@ -66,6 +68,18 @@ type Of<T extends RequestType> = Base & { type: T; data: z.infer<(typeof request
 export type Request = { [T in RequestType]: Of<T> }[RequestType]
 export type RequestOf<T extends RequestType> = Extract<Request, { type: T }>
 
+/** A resource_request is for a lease, or for more of a budget. */
+export type LeaseRequest = Of<'resource_request'> & { readonly data: LeaseData }
+export const isLease = (request: Request): request is LeaseRequest =>
+  request.type === 'resource_request' && request.data.kind !== 'budget'
+export type BudgetRequest = Of<'resource_request'> & { readonly data: BudgetData }
+export const isBudget = (request: Request): request is BudgetRequest =>
+  request.type === 'resource_request' && request.data.kind === 'budget'
+
+/** What comes of an approval, for who decides. */
+export const effectOf = (request: Request): string =>
+  isBudget(request) ? raised(request.data) : requestTypes[request.type].effect
+
 const schemas = requestTypeNames.map(type =>
   z.object({ ...base, ...optional, type: z.literal(type), data: requestTypes[type].data }),
 )
@@ -91,6 +105,7 @@ export type Refusal =
   | 'changed'
   | 'waits for an answer'
   | 'asked enough'
+  | 'says all'
 
 /** So often a teammate may ask back about one request: two models would ask and answer for ever. */
 export const asksAtMost = 8
@@ -124,6 +139,11 @@ export const refusal = (
     return { why: 'wrong decider', text: `${id} is for ${request.to} to decide, not for ${by}` }
   if (shown !== undefined && !request.bodyHash.startsWith(shown))
     return { why: 'changed', text: `${id} is not what was shown any more: look at it again` }
+  if (decision === 'ask' && isBudget(request))
+    return {
+      why: 'says all',
+      text: `${id} was opened by the supervisor, and ${request.from} cannot answer without its model: approve or reject it`,
+    }
   if (decision === 'ask' && request.status === 'needs_info')
     return { why: 'waits for an answer', text: `${id} waits for ${request.from} to answer already` }
   if (decision === 'ask' && by !== 'human' && timesAsked(request, by) >= asksAtMost)

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import type { Result } from '../lib/result.ts'
 import { faultCodes } from '../lib/result.ts'
+import type { Scope, Unit } from './amount.ts'
 import { type JournalEntry, TakenIn } from './event.ts'
 import { MessageId, Name, RequestId, TaskId } from './ids.ts'
 import type { DeadLetter, Receipt, Stored } from './message.ts'
@@ -99,6 +100,9 @@ export const rpcMethods = {
   'permission.list': z.strictObject({}),
   'permission.remove': z.strictObject({ id: z.string() }),
 
+  /** Before a call of the model: may it take about so many tokens? What it takes is kept free until it is told, or the next is asked about. */
+  'budget.reserve': z.strictObject({ input: z.number().min(0), output: z.number().min(0) }),
+
   /** What a merge would bring: of a request or a task. */
   diff: z.strictObject({ id: z.string() }),
   land: z.strictObject({}),
@@ -134,6 +138,22 @@ export interface Hello {
   readonly version: string
   readonly host: string
   readonly startedAt: string
+}
+
+/** What of a budget is used. `cap` counts what was approved on top of what config.json says. */
+export interface BudgetShown {
+  readonly scope: Scope
+  readonly of: string
+  readonly unit: Unit
+  readonly spent: number
+  readonly cap: number
+}
+
+/** Why no call may be made: the request that asks for more, or (null) what the human has to change first. */
+export interface OverBudget {
+  readonly request: string | null
+  readonly scope: Scope
+  readonly why: string
 }
 
 export interface TeammateStatus {
@@ -216,6 +236,8 @@ export interface Status {
   readonly tasks: readonly TaskShown[]
   readonly archived: number
   readonly requests: readonly Request[]
+  /** Every cap that counts now: of the team, of teammates, of tasks that have used some and have not ended. */
+  readonly budget: readonly BudgetShown[]
   readonly leases: { readonly held: readonly HeldLease[]; readonly queued: readonly QueuedLease[] }
   /** Anything wrong, in words, most urgent first. */
   readonly problems: readonly string[]
@@ -294,6 +316,7 @@ export interface RpcResults {
   /** `unused`: approved for one run that has not come. */
   'permission.list': { rules: GivenRule[]; unused: RequestOf<'permission_request'>[] }
   'permission.remove': { removed: string }
+  'budget.reserve': OverBudget | null
   diff: { title: string; stat: string; patch: string }
   land: LandReport
   down: DownReport

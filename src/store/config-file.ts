@@ -23,10 +23,9 @@ export interface LoadedConfig {
 
 /** Keys and values that are promised for later: named as such, never as a slip of the hand. */
 const planned: Readonly<Record<string, readonly string[]>> = {
-  '': ['budget', 'review', 'hooks', 'notify'],
-  teammates: ['budget'],
-  model: ['fallbacks', 'price'],
-  'teammates.model': ['fallbacks', 'price'],
+  '': ['review', 'hooks', 'notify'],
+  model: ['fallbacks'],
+  'teammates.model': ['fallbacks'],
   limits: ['modelCalls'],
 }
 const plannedTools = ['background', 'compact', 'memory', 'subagent']
@@ -70,7 +69,7 @@ export const loadConfig = (root: string): Result<LoadedConfig> => {
   }
   const config = parsed.data
   const all = members(config)
-  const problems = [...names(config, all), ...references(config, all)]
+  const problems = [...names(config, all), ...references(config, all), ...unpriced(config)]
   const place = workspaceOf(root, config)
   if ('text' in place) problems.push(place)
   if (problems.length > 0 || 'text' in place) return refuse(file, source.value, problems)
@@ -217,6 +216,23 @@ const references = (config: Config, all: readonly Member[]): Problem[] => {
     })
   })
   return problems
+}
+
+/** What a model costs must be known where a cap is on that; the runbook executor costs nothing. */
+const unpriced = (config: Config): Problem[] => {
+  const { team, teammate, task } = config.budget
+  const onAll = team.cost !== undefined || task.cost !== undefined
+  return config.teammates.flatMap((mate, i): Problem[] => {
+    const model = { ...config.model, ...mate.model }
+    const isCapped = onAll || (mate.budget?.cost ?? teammate.cost) !== undefined
+    if (!isCapped || model.price !== undefined || model.provider === 'runbook') return []
+    return [
+      {
+        path: mate.model === undefined ? ['teammates', i] : ['teammates', i, 'model'],
+        text: `a budget caps its cost, so its model needs a price: "price": {"in": …, "out": …} for a million tokens, there or in model`,
+      },
+    ]
+  })
 }
 
 /**

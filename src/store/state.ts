@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { type Clock, iso } from '../lib/clock.ts'
 import { FaultError } from '../lib/result.ts'
+import { Spending } from '../protocol/budget.ts'
 import type { JournalEntry, Why } from '../protocol/event.ts'
 import { DeadLetter, Stored } from '../protocol/message.ts'
 import { Request } from '../protocol/request.ts'
@@ -53,6 +54,7 @@ export class State {
   readonly tasks: Table<Task>
   readonly requests: Table<Request>
   readonly teammates: Table<TeammateRecord>
+  readonly spending: Table<Spending>
   readonly marks: Table<Mark>
   readonly deadLetters: EntryLog<DeadLetter>
   readonly #inboxes = new Map<string, EntryLog<Stored>>()
@@ -89,12 +91,14 @@ export class State {
     this.tasks = new Table('tasks', value => Task.parse(value), recorder)
     this.requests = new Table('requests', value => Request.parse(value), recorder)
     this.teammates = new Table('teammates', value => TeammateRecord.parse(value), recorder)
+    this.spending = new Table('spending', value => Spending.parse(value), recorder)
     this.marks = new Table<Mark>('marks', value => mark.parse(value), recorder)
     this.deadLetters = new EntryLog(deadLetterLog, value => DeadLetter.parse(value), recorder)
     this.#tables = new Map<string, Table<unknown>>([
       ['tasks', this.tasks as Table<unknown>],
       ['requests', this.requests as Table<unknown>],
       ['teammates', this.teammates as Table<unknown>],
+      ['spending', this.spending as Table<unknown>],
       ['marks', this.marks as Table<unknown>],
     ])
   }
@@ -137,7 +141,8 @@ export class State {
       const table = this.#tables.get(collection)
       if (!table) throw new FaultError({ code: 'invalid', message: `there is no collection "${collection}"` })
       table.apply(id, rev, value)
-      if (collection !== 'marks') this.#replayed.set(`${entry.event} ${collection}/${id}`, entry.seq)
+      if (collection !== 'marks' && collection !== 'spending')
+        this.#replayed.set(`${entry.event} ${collection}/${id}`, entry.seq)
     }
     if (entry.append) this.#log(entry.append[0]).applyAppend(entry.append[1], entry.append[2], entry.at)
     if (entry.ack) this.#log(entry.ack[0]).applyAck(entry.ack[1], entry.ack[2], entry.ack[3])
@@ -206,6 +211,7 @@ export class StateStore implements Store {
   readonly tasks: Records<Task>
   readonly requests: Records<Request>
   readonly teammates: Records<TeammateRecord>
+  readonly spending: Records<Spending>
   readonly marks: Records<Mark>
   readonly deadLetters: Log<DeadLetter>
   readonly past: Past
@@ -219,6 +225,7 @@ export class StateStore implements Store {
     this.tasks = state.tasks
     this.requests = state.requests
     this.teammates = state.teammates
+    this.spending = state.spending
     this.marks = state.marks
     this.deadLetters = state.deadLetters
     this.past = state.past

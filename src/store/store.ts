@@ -1,3 +1,4 @@
+import type { Spending } from '../protocol/budget.ts'
 import type { EventType, JournalEntry, TakenIn, Why } from '../protocol/event.ts'
 import type { DeadLetter, Stored } from '../protocol/message.ts'
 import type { Request } from '../protocol/request.ts'
@@ -15,6 +16,8 @@ export interface Store {
   readonly tasks: Records<Task>
   readonly requests: Records<Request>
   readonly teammates: Records<TeammateRecord>
+  /** What was used of the models, by teammate and task. */
+  readonly spending: Records<Spending>
   /** Small state by key that belongs to the holder: drops taken in, archive marks, trunk marks. */
   readonly marks: Records<Mark>
   /** The inbox of `name`; made at first use. */

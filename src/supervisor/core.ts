@@ -6,6 +6,7 @@ import type { Config, Member } from '../protocol/config.ts'
 import { type RequestType, requestTypes } from '../protocol/request-types.ts'
 import { isInHand, type Task } from '../protocol/task.ts'
 import type { Store } from '../store/store.ts'
+import { Budget } from './budget.ts'
 import { Leases } from './leases.ts'
 import { humanInbox, Mail } from './mail.ts'
 import { Requests } from './requests.ts'
@@ -21,6 +22,7 @@ export interface Core extends CoreOptions {
   readonly mail: Mail
   readonly requests: Requests
   readonly leases: Leases
+  readonly budget: Budget
 }
 
 export interface CoreOptions {
@@ -54,6 +56,7 @@ export const makeCore = (o: CoreOptions, away: (name: string) => string | null):
   const tasks = new Tasks(store, clock)
   const requests = new Requests(store, clock, mail)
   const leases = new Leases({ store, clock, mail, requests, tasks, mode: o.mode })
+  const budget = new Budget({ store, roster, requests, tasks })
   const core: Core = {
     ...o,
     get config() {
@@ -67,6 +70,7 @@ export const makeCore = (o: CoreOptions, away: (name: string) => string | null):
     tasks,
     requests,
     leases,
+    budget,
   }
   store.tasks.watch((_id, { value }, old) => {
     if (old && old.value.status !== 'completed' && (!isInHand(value) || old.value.owner !== value.owner))

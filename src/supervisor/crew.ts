@@ -57,6 +57,7 @@ export class Crew {
         message: (name, message, reply) => this.#heard(name, message, reply),
         state: (name, status) => {
           const held = o.holdsBack(name)
+          if (status.state !== 'working') o.core.budget.release(name)
           if (status.state === 'idle' && !held) this.dispatch.idle(name)
           else this.dispatch.busyNow(name)
           this.#tellState(name, status)
@@ -93,6 +94,11 @@ export class Crew {
   /** A message stands in an inbox, durably: a hint to its reader. */
   mailFor(name: string, stored: Stored): void {
     this.threads.send(name, { t: 'mail', urgent: isUrgent(stored) })
+  }
+
+  /** Everybody looks again whether there is something to go on with. */
+  wake(): void {
+    for (const { name } of this.#o.core.members) this.threads.send(name, { t: 'mail', urgent: false })
   }
 
   /** What config.json forbids by now binds from the next command on, also in a thread that is to be started anew for it later. */
@@ -163,7 +169,8 @@ export class Crew {
       if (member) this.tellRules(member)
       store.note({ event: 'teammate.ready', by: name, info: { name } })
       hint()
-    } else if (message.t === 'stall') {
+    } else if (message.t === 'usage') core.budget.heard(name, message)
+    else if (message.t === 'stall') {
       const { task } = message
       const text = message.text === null ? null : redact(message.text)
       store.note({ event: 'teammate.stalled', by: name, info: { name, task, text } })

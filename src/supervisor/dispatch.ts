@@ -1,6 +1,7 @@
 import { unwrap } from '../lib/result.ts'
 import type { Member } from '../protocol/config.ts'
 import { overlaps } from '../protocol/lease.ts'
+import { isLease } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
 import { type Core, verifyCommands } from './core.ts'
@@ -50,7 +51,7 @@ export class Dispatch {
       this.kick()
     })
     o.core.store.requests.watch((_id, { value }) => {
-      if (value.type === 'resource_request') this.kick()
+      if (isLease(value)) this.kick()
     })
   }
 

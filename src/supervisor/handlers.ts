@@ -15,11 +15,10 @@ import type { Task } from '../protocol/task.ts'
 import { afterLoss, type Core, cloneLoss, clonePath, keepWork, verifyCommands } from './core.ts'
 import { showDiff } from './diff.ts'
 import { readEvents, type Stream } from './events.ts'
-import { mayWrite } from './gates.ts'
+import { gateHandlers } from './gate-handlers.ts'
 import { granting } from './lease-gate.ts'
 import { humanInbox, isUrgent, type Mail, type Outgoing } from './mail.ts'
 import { opening } from './opening.ts'
-import { permissionHandlers } from './permission-handlers.ts'
 import { cannotGive, giveRule } from './permissions.ts'
 import { askForPlan, revisePlan } from './plans.ts'
 import { retryTask } from './retry.ts'
@@ -193,7 +192,6 @@ export const makeHandlers = (
     },
     'task.release': ({ reason }, { actor }) => give(actor, { move: 'release', reason: reason ?? null }),
     'task.fail': ({ reason }, { actor }) => give(actor, { move: 'fail', reason }),
-    'task.gate': ({ paths }, { actor }) => mayWrite(core, actor, paths),
 
     'message.send': async (params, { actor }) => {
       const type = params.type ?? 'info'
@@ -345,7 +343,7 @@ export const makeHandlers = (
       return ok({ request: ended.value.request })
     },
 
-    ...permissionHandlers(core),
+    ...gateHandlers(core),
 
     diff: ({ id }) => showDiff(core, id),
     land: async (_params, { actor }) => {

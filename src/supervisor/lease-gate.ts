@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { type Claim, clash, covers } from '../protocol/lease.ts'
-import { isWaiting } from '../protocol/request.ts'
+import { isLease, isWaiting } from '../protocol/request.ts'
 import { isWithin, realOrSame, realPath } from '../sandbox/path.ts'
 import { type Core, clonePath } from './core.ts'
 import { claim } from './leases.ts'
@@ -89,7 +89,7 @@ const astray = (core: Core, actor: string, path: string): string | null => {
 /** A person may reject what waits for a lease, but nobody can give what another holds: null where that is not what is tried. */
 export const granting = ({ requests, leases }: Core, id: string, actor: string): Result<never> | null => {
   const request = requests.find(id)?.value
-  if (request?.type !== 'resource_request' || !isWaiting(request) || actor !== 'human') return null
+  if (!request || !isLease(request) || !isWaiting(request) || actor !== 'human') return null
   const behind = leases.behind(request).map(({ who, id }) => `${id} of ${who}`)
   return fail(
     'refused',

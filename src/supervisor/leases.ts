@@ -1,7 +1,7 @@
 import { type Clock, iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { anyPort, type Claim, clash, covers, overlaps } from '../protocol/lease.ts'
-import { type Effect, isWaiting, type Request, type RequestOf } from '../protocol/request.ts'
+import { type Effect, isLease, isWaiting, type LeaseRequest, type Request } from '../protocol/request.ts'
 import type { Blocker, HeldLease, QueuedLease } from '../protocol/rpc.ts'
 import { isInHand, type Task } from '../protocol/task.ts'
 import type { Store, Write } from '../store/store.ts'
@@ -11,8 +11,6 @@ import { newsOf } from './news.ts'
 import type { Requests } from './requests.ts'
 import { writes } from './schedule.ts'
 import type { Tasks } from './tasks.ts'
-
-export type LeaseRequest = RequestOf<'resource_request'>
 
 /** Why a lease ended. Lost: not by its holder's doing, who is told, and may not write there before it has a new one. */
 export interface Freed {
@@ -217,7 +215,7 @@ export class Leases {
   }
 
   #see(request: Request): void {
-    if (request.type !== 'resource_request') return
+    if (!isLease(request)) return
     const { id, effect } = request
     this.#fence = Math.max(this.#fence, effect?.fence ?? 0)
     if (isWaiting(request)) this.#queue.set(id, request)

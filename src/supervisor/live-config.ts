@@ -156,6 +156,7 @@ export class LiveConfig {
     )
     this.#wanted = members
     this.#setRoster(config)
+    core.budget.look()
     this.#note(said(changes))
     for (const { name } of members) {
       const own = changed.find(each => each.name === name)

@@ -1,6 +1,6 @@
 import { asOneLine } from '../lib/text.ts'
 import type { EventType } from '../protocol/event.ts'
-import type { Effect, Request, RequestOf } from '../protocol/request.ts'
+import { type Effect, effectOf, isLease, type LeaseRequest, type Request } from '../protocol/request.ts'
 import { requestTypes } from '../protocol/request-types.ts'
 import { circleReason } from '../protocol/wait-graph.ts'
 import type { Store } from '../store/store.ts'
@@ -18,7 +18,7 @@ export interface News {
  * from its record is the same as it would have been.
  */
 export const newsOf = (request: Request): News[] => {
-  if (request.type === 'resource_request' && request.effect?.step === 'done') return freed(request, request.effect)
+  if (isLease(request) && request.effect?.step === 'done') return freed(request, request.effect)
   const last = request.history.at(-1)
   if (!last) return []
   const { id, title, history, outcome } = request
@@ -28,7 +28,7 @@ export const newsOf = (request: Request): News[] => {
       request,
       'request.opened',
       `msg_${id}`,
-      `${whole(request)}\n\nIf approved: ${requestTypes[request.type].effect}.`,
+      `${whole(request)}\n\nIf approved: ${effectOf(request)}.`,
       {
         data: { type: request.type, from: request.from, bodyHash: request.bodyHash },
       },
@@ -59,7 +59,7 @@ export const newsOf = (request: Request): News[] => {
 }
 
 /** To who held a lease that it did not give back itself. */
-const freed = ({ id, from, data }: RequestOf<'resource_request'>, effect: Effect): News[] => {
+const freed = ({ id, from, data }: LeaseRequest, effect: Effect): News[] => {
   if (effect.outcome !== 'released' || (!effect.lost && effect.by !== 'human')) return []
   const what = `${data.kind} ${(effect.what ?? data.what).join(', ')}, fence ${effect.fence}`
   const content = `You do not hold ${id} any more (${what}): ${effect.detail}. What it was for may be another's by now; open a new resource_request before you go on with it.`

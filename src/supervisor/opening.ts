@@ -24,7 +24,12 @@ const workedOut: Partial<
 
 /** What must hold, beyond its schema, before a request of the type is opened. */
 const checks: Partial<Record<RequestType, (core: Core, actor: string, data: Data) => Result<null>>> = {
-  resource_request: (core, actor, data) => asking(core, actor, data as Opening<'resource_request'>['data']),
+  resource_request: (core, actor, data) => {
+    const asked = data as Opening<'resource_request'>['data']
+    return asked.kind === 'budget'
+      ? fail('refused', 'more of a budget is asked for by the supervisor, where a call would go past it')
+      : asking(core, actor, asked)
+  },
   plan_request: ({ tasks }, _actor, data) => {
     const proposed = (data as Opening<'plan_request'>['data']).tasks
     return proposed === undefined ? ok(null) : tasks.check(proposed)

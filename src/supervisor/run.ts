@@ -5,6 +5,7 @@ import { makeRedactor } from '../lib/redact.ts'
 import type { Result } from '../lib/result.ts'
 import type { JournalEntry } from '../protocol/event.ts'
 import type { Stored } from '../protocol/message.ts'
+import { isBudget } from '../protocol/request.ts'
 import type { Call, DownReport, Hello } from '../protocol/rpc.ts'
 import { endLeftovers, teamMarker } from '../sandbox/leftover.ts'
 import { makeShell } from '../sandbox/make-shell.ts'
@@ -17,6 +18,7 @@ import { type Core, isLive, makeCore } from './core.ts'
 import { Crew } from './crew.ts'
 import type { Daemon, DaemonOptions } from './daemon-options.ts'
 import { approveByRule, createPlanned, type Effects, follow } from './effects.ts'
+import { Expiry } from './expiry.ts'
 import { Folders } from './folders.ts'
 import { type Handlers, makeHandlers } from './handlers.ts'
 import { hiddenPaths } from './hidden.ts'
@@ -59,10 +61,10 @@ export class Run implements Daemon {
   readonly #shellFor: (view: View) => Shell
   readonly #live: LiveConfig
   #means: Means
+  readonly #expiry: Expiry
   readonly #ending = new AbortController()
   #finish: (end: { exit: number; reason: string }) => void = () => undefined
   #going: Promise<Result<DownReport>> | null = null
-  #expiry: NodeJS.Timeout | undefined
   #ended = false
 
   constructor(o: DaemonOptions, holder: Holder, hub: Hub | null) {
@@ -86,6 +88,7 @@ export class Run implements Daemon {
       },
     )
     this.#core = core
+    this.#expiry = new Expiry(core.requests)
     this.#notices = new Notices(core, this.#log)
     this.#pingPong = new PingPong(core, this.#notices)
     this.#shellFor = view =>
@@ -144,6 +147,7 @@ export class Run implements Daemon {
     this.#effects = {
       shutdown_request: request => this.#shutdown.advance(request),
       merge_request: request => this.#advance(request.data.task),
+      resource_request: request => core.budget.follow(request),
       plan_request: request => {
         approveByRule(core, request, error => this.fatal(error))
         createPlanned(core, request)
@@ -230,7 +234,7 @@ export class Run implements Daemon {
     if (this.#ended) return
     store.requests.watch((_id, { value }) => {
       follow(this.#effects, value)
-      this.#armExpiry()
+      this.#expiry.arm()
     })
     store.tasks.watch((id, { value }, old, why) => {
       if (value.claimed) this.#advance(id)
@@ -240,14 +244,16 @@ export class Run implements Daemon {
       this.#changed()
     })
     for (const [id] of [...store.tasks.list()]) this.#advance(id)
-    for (const request of requests.all()) if (request.type === 'plan_request') follow(this.#effects, request)
-    this.#armExpiry()
+    for (const request of requests.all())
+      if (request.type === 'plan_request' || isBudget(request)) follow(this.#effects, request)
+    this.#expiry.arm()
     this.#holder.serve((method, params, { stream, signal }) =>
       this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
     )
     // A merge that has to be verified keeps nobody from starting: it is made when the first task is given out.
     await this.#base.look()
     if (this.#ended) return
+    this.#core.budget.start(() => this.#crew.wake())
     this.#core.leases.start({
       runs: name => this.#core.roster.has(name) && isLive(this.#core, name),
       onFailure: error => this.fatal(error),
@@ -330,7 +336,7 @@ export class Run implements Daemon {
   async #end(end: { exit: number; reason: string }): Promise<void> {
     if (this.#ended) return
     this.#ended = true
-    clearTimeout(this.#expiry)
+    this.#expiry.close()
     this.#waits.close()
     this.#core.leases.close()
     this.#quiet.close()
@@ -369,17 +375,6 @@ export class Run implements Daemon {
       if (moved) this.#advance(id)
       this.#changed()
     })
-  }
-
-  #armExpiry(): void {
-    clearTimeout(this.#expiry)
-    const ms = this.#core.requests.untilNext()
-    if (ms === null || this.#ended) return
-    const expire = () => {
-      this.#core.requests.expire()
-      this.#armExpiry()
-    }
-    this.#expiry = setTimeout(expire, Math.min(ms, 60_000))
   }
 
   #status() {

@@ -70,6 +70,7 @@ export const makeStatus = async (
     tasks: list,
     archived: o.archived,
     requests: requests.waiting().map(brief),
+    budget: core.budget.shown(),
     // What a daemon gave went down with it.
     leases: o.live ? leases : { held: [], queued: leases.queued.map(lease => ({ ...lease, behind: [] })) },
     problems: [...o.problems, ...derivedProblems(core, list, o.probe, o.live)],

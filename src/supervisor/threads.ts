@@ -28,7 +28,7 @@ export interface ThreadStatus {
   readonly stall: { readonly task: string; readonly text: string } | null
 }
 
-export type Usage = Omit<Extract<FromThread, { t: 'usage' }>, 't'>
+export type Usage = Omit<Extract<FromThread, { t: 'usage' }>, 't' | 'task' | 'call'>
 
 /** Sends to the very thread that asked: false, and nothing sent, when that one has ended, even if a new one has begun. */
 export type Reply = (message: ToThread) => boolean
@@ -288,7 +288,7 @@ export class Threads {
     }
     if (message.t === 'state' && free) this.#set(mate, { state: message.state, waiting: message.waiting })
     if (message.t === 'usage') {
-      const { t: _, ...usage } = message
+      const { t: _, task: _task, call: _call, ...usage } = message
       mate.status = { ...mate.status, usage }
     }
     if (message.t === 'stall') {

@@ -1,4 +1,4 @@
-import { isParking, type Request } from '../protocol/request.ts'
+import { isLease, isParking, type Request } from '../protocol/request.ts'
 import { isInHand, type Task } from '../protocol/task.ts'
 import type { Wait } from '../protocol/wait-graph.ts'
 import type { Core } from './core.ts'
@@ -55,7 +55,7 @@ export class WaitGraph {
   #waits(from: string, request: Request): Wait[] {
     const { leases } = this.#core
     const by = request.id
-    if (request.type === 'resource_request')
+    if (isLease(request))
       return leases
         .behind(request)
         .map(({ id, who }) => ({ from, to: id.startsWith('task ') ? id : who, by, isFirm: true }))

@@ -1,4 +1,4 @@
-import { isWaiting, type Request } from '../protocol/request.ts'
+import { isLease, isWaiting, type Request } from '../protocol/request.ts'
 import { circle, circleReason, circleText, type Wait } from '../protocol/wait-graph.ts'
 import { type Core, isLive, leadInbox } from './core.ts'
 import { humanInbox } from './mail.ts'
@@ -117,15 +117,15 @@ export class Waits {
       .sort((a, b) => number(b) - number(a))
     if (!last) throw new Error(`a circle without a request: ${text}`)
     const reason = `${circleReason}${text}. Give back what you hold, or go on without it`
-    const isLease = last.type === 'resource_request'
-    const ended = isLease
+    const isQueued = isLease(last)
+    const ended = isQueued
       ? requests.decide(last.id, 'supervisor', 'reject', reason)
       : requests.end(last.id, 'withdrawn', 'supervisor', reason)
     if (!ended.ok) throw new Error(`${last.id} could not be ended: ${ended.fault.message}`)
     this.#notices.tell(
       leadInbox(this.#core),
       `msg_circle_${last.id}`,
-      `Teammates waited for one another: ${text}. ${last.id} of ${last.from} was ${isLease ? 'rejected' : 'withdrawn'} to end that.`,
+      `Teammates waited for one another: ${text}. ${last.id} of ${last.from} was ${isQueued ? 'rejected' : 'withdrawn'} to end that.`,
     )
   }
 

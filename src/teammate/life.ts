@@ -6,19 +6,20 @@ import { defaultBackoff } from '../agent/retry.ts'
 import type { ToolContext } from '../agent/tool.ts'
 import { iso } from '../lib/clock.ts'
 import { isRetryable, type ModelFault } from '../model/model.ts'
-import type { Call } from '../protocol/rpc.ts'
+import type { Call, OverBudget } from '../protocol/rpc.ts'
 import type { AssignedTask, ToThread } from '../protocol/thread.ts'
 import { takeBranch } from './branch.ts'
+import { Budget } from './budget.ts'
 import { type Choice, comesFirst, Intake } from './intake.ts'
 import { type LifeOptions, toolPlace } from './life-options.ts'
 import { waitForModel } from './model-wait.ts'
 import { Parking } from './parking.ts'
 import { answerHuman } from './reply.ts'
-import { askedToStop, toldToStop } from './shutdown.ts'
+import { agreeToStop, toldToStop } from './shutdown.ts'
 import { endTaskFile, writeTaskFile } from './task-file.ts'
 import { Voice } from './voice.ts'
 import { watched } from './watched.ts'
-import { interruptedNote, reminder, sayFault, taskItem } from './words.ts'
+import { interruptedNote, note, reminder, sayFault, taskItem } from './words.ts'
 
 /** How often a turn may end without ending the task, and how often every retry may fail, before the task is given up. */
 const mostReminders = 2
@@ -41,6 +42,7 @@ export class Life {
   readonly #intake: Intake
   readonly #voice: Voice
   readonly #parking: Parking
+  readonly #budget: Budget
   readonly #read = new Map<string, string>()
   readonly #notes: string[] = []
   #next: AssignedTask | null = null
@@ -50,6 +52,8 @@ export class Life {
   #ending: string | null = null
   /** The model cannot be worked with until a person does something: shown as such, and no turn starts. */
   #broken: string | null = null
+  /** What the next turn of the task in hand begins with. */
+  readonly #opening: Item[] = []
   /** The history was refused: the next context begins anew. */
   #spoiled = false
   #resume = false
@@ -81,9 +85,11 @@ export class Life {
       mail: () => o.session.mail,
       inTurn: () => o.session.context.inTurn,
       isOver: () => this.#ending !== null || this.#left !== null || (this.#next !== null && this.#inHand === null),
-      agrees: choice => this.#agreeToStop(choice, 'it waits for a decision', true),
+      agrees: (choice, onlyAll) => this.#agreeToStop(choice, 'it waits for a decision', onlyAll),
       woken: () => this.#word(),
     })
+    const answer = o.member.model.maxOutputTokens
+    this.#budget = new Budget({ call: o.call, parking: this.#parking, intake: this.#intake, answer })
   }
 
   /** Grows while work goes on; for the heartbeat. */
@@ -138,12 +144,12 @@ export class Life {
   async #recover(): Promise<void> {
     const { session, member } = this.#o
     const { context } = session
+    this.#voice.usage()
     if (session.isNew) return session.begin(this.#o.prefix(), false)
     if (session.cutBytes > 0) {
       const text = `${session.cutBytes} bytes of an entry that was never finished were cut from ${session.file}`
       this.#voice.event('journal.cut', { text })
     }
-    this.#voice.usage()
     if (context.task) {
       const { id } = context.task.item
       const found = await this.#o.call('task.get', { id })
@@ -205,6 +211,7 @@ export class Life {
     const left = this.#left as { how: string } | null
     if (left) this.#closeTask(left.how)
     this.#voice.takesUp(null)
+    this.#opening.length = 0
     this.#inHand = null
     this.#left = null
     this.#parking.leave()
@@ -214,23 +221,24 @@ export class Life {
   async #turns(opening: readonly Item[]): Promise<void> {
     const { rounds } = this.#o.limits
     const done = () => this.#ending !== null || this.#left !== null
-    let items = opening
+    this.#opening.splice(0, Number.POSITIVE_INFINITY, ...opening)
     let ended = 0
     let parks = 0
     while (!done()) {
       await this.#parking.wait()
       if (done()) return
-      const end = await this.#oneTurn(items)
-      items = []
+      const end = await this.#oneTurn()
       if (done()) return
       if (this.#parking.isDue) continue
-      if (end.how === 'rounds') await this.#fail(`${rounds} rounds went by without an end (limits.rounds)`)
+      const over = this.#budget.takeOver()
+      if (over) await this.#outOfBudget(over)
+      else if (end.how === 'rounds') await this.#fail(`${rounds} rounds went by without an end (limits.rounds)`)
       else if (end.how === 'ended') {
         parks = 0
         // Whatever it was woken for, it waits on for what nobody decided yet.
         await this.#parking.resume(this.#inHand?.id ?? null)
         if (this.#parking.isDue) continue
-        if (ended++ < mostReminders) items = [note(reminder(this.#inHand?.id ?? '', this.#parking.asked))]
+        if (ended++ < mostReminders) this.#opening.push(note(reminder(this.#inHand?.id ?? '', this.#parking.asked)))
         else await this.#fail(`it ended its turn ${ended} times without completing the task`)
       } else if (end.how === 'fault') {
         if (isRetryable(end.fault.kind) && parks < mostParks) {
@@ -243,12 +251,18 @@ export class Life {
     }
   }
 
-  async #fail(reason: string): Promise<void> {
-    const failed = await this.#call('task.fail', { reason })
+  /** A task that is too dear fails; one that there is no budget left for at all goes back, and this teammate rests. */
+  async #outOfBudget({ scope, why }: OverBudget): Promise<void> {
+    await this.#fail(why, scope === 'task' ? 'task.fail' : 'task.release')
+    if (scope !== 'task') this.#broken = why
+  }
+
+  async #fail(reason: string, how: 'task.fail' | 'task.release' = 'task.fail'): Promise<void> {
+    const failed = await this.#call(how, { reason })
     if (failed.ok) return
     // Not in hand any more is as good; anything else is told, and must not become an endless loop.
     this.#left = { how: `left: ${failed.fault.message}`, gone: true }
-    this.#voice.event('warning', { text: `task ${this.#inHand?.id} could not be failed: ${failed.fault.message}` })
+    this.#voice.event('warning', { text: `${how} of ${this.#inHand?.id} was refused: ${failed.fault.message}` })
   }
 
   #closeTask(how: string): void {
@@ -288,10 +302,11 @@ export class Life {
         if (choice) this.#intake.due = true
         return true
       }
-      const end = await this.#oneTurn([], choice)
+      const end = await this.#oneTurn(choice)
       choice = null
       if (this.#parking.isDue) continue
-      if (end.how !== 'fault' || this.#ending !== null) return true
+      this.#broken = this.#budget.takeOver()?.why ?? null
+      if (this.#broken !== null || end.how !== 'fault' || this.#ending !== null) return true
       if (!isRetryable(end.fault.kind) || parks >= mostParks) {
         this.#voice.event('warning', { text: `mail could not be answered: ${sayFault(end.fault)}` })
         this.#giveUpOn(end.fault)
@@ -303,27 +318,17 @@ export class Life {
   }
 
   /** With no model at work there is nothing to think about, so none is asked (`onlyAll`: alone it would lose what it waits for). */
-  async #agreeToStop(choice: Choice, why = 'the model cannot be reached', onlyAll = false): Promise<boolean> {
-    const { session, call, member } = this.#o
-    const asked = await askedToStop(call, member.name, choice.first)
-    if (!asked || (onlyAll && !asked.wholeTeam)) return false
-    const one = this.#intake.only(asked.item, session.mail)
-    // A note, not the request itself: a model must not find something to decide later that was decided here.
-    session.take([note(`You were asked to shut down (${asked.id}) and agreed: nothing was going on.`)], one.mark)
-    await this.#intake.acknowledge(one.mark.upTo)
-    const reason = this.#inHand ? why : 'nothing in hand'
-    const decided = await this.#call('request.decide', { id: asked.id, decision: 'approve', reason })
-    if (!decided.ok)
-      this.#voice.event('warning', { text: `${asked.id} could not be approved: ${decided.fault.message}` })
-    return true
+  #agreeToStop(choice: Choice, why = 'the model cannot be reached', onlyAll = false): Promise<boolean> {
+    const { session, member } = this.#o
+    const o = { call: this.#call, name: member.name, session, intake: this.#intake, voice: this.#voice }
+    return agreeToStop(o, choice, this.#inHand ? why : 'nothing in hand', onlyAll)
   }
 
   // --- turns
 
-  async #oneTurn(opening: readonly Item[], first: Choice | null = null): Promise<TurnEnd> {
+  async #oneTurn(first: Choice | null = null): Promise<TurnEnd> {
     const { session, model, tools, limits, member, gate } = this.#o
     const { signal } = this.#turn
-    let items = opening
     let chosen = first
     const end = await runTurn({
       model,
@@ -335,14 +340,14 @@ export class Life {
         const mail = choice ? await Promise.all(choice.picked.map(each => this.#intake.item(each))) : []
         const told = choice ? await toldToStop(this.#o.call, member.name, choice.picked) : null
         if (told !== null) this.#drain(told)
-        const all = [...this.#notes.splice(0).map(note), ...items, ...mail]
-        items = []
+        const all = [...this.#notes.splice(0).map(note), ...this.#opening.splice(0), ...mail]
         chosen = null
         if (!choice) return { items: all }
         const indexes = choice.picked.map(({ index }) => index)
         const taken = () => this.#intake.acknowledge(choice.mark.upTo, { turn: session.context.turn, indexes })
         return { items: all, mail: choice.mark, taken }
       },
+      mayCall: input => this.#budget.mayCall(input),
       endsHere: () => this.#ending ?? (this.#left?.gone ? this.#left.how : null) ?? this.#parking.reason(),
       limits: { rounds: limits.rounds, retries: limits.modelRetries, window: member.model.contextWindow ?? null },
       backoff: this.#o.backoff ?? defaultBackoff,
@@ -392,5 +397,3 @@ export class Life {
     this.#broken = `a model that works (${sayFault(fault)}); a message wakes ${this.#o.member.name}`
   }
 }
-
-const note = (text: string): Item => ({ k: 'note', text })

@@ -1,5 +1,5 @@
 import type { MailMark } from '../agent/entry.ts'
-import { isParking, type Request } from '../protocol/request.ts'
+import { isBudget, isParking, type Request } from '../protocol/request.ts'
 import { requestTypes } from '../protocol/request-types.ts'
 import type { Call, InboxItem } from '../protocol/rpc.ts'
 import type { Waiting } from '../protocol/teammate.ts'
@@ -16,15 +16,15 @@ export interface ParkingOptions {
   readonly inTurn: () => boolean
   /** There is a reason to do something else. */
   readonly isOver: () => boolean
-  /** Agrees to end, where the whole team is asked to among what came: it goes on from there at the next start. */
-  readonly agrees: (choice: Choice) => Promise<boolean>
+  /** Agrees to end, where it is asked to among what came: with `onlyAll` if the whole team is, since it goes on from there then. */
+  readonly agrees: (choice: Choice, onlyAll: boolean) => Promise<boolean>
   /** Resolves at the next word of the daemon after the call. */
   readonly woken: () => Promise<void>
 }
 
 /**
  * What a teammate waits for: the decisions on all requests that it opened. No turn starts before the last of them, but for what
- * is urgent and no news of these; after such a turn it waits on.
+ * is urgent and no news of these; after such a turn it waits on. A request for more of a budget is one that no turn can precede.
  */
 export class Parking {
   readonly #o: ParkingOptions
@@ -100,11 +100,13 @@ export class Parking {
         this.#isUrgent = true
         break
       }
+      // Without a budget nothing can be thought about, however urgent it is.
+      const canThink = !waiting.some(isBudget)
       const choice = await intake.next(mail())
-      if (choice && (await agrees(choice))) continue
+      if (choice && (await agrees(choice, canThink))) continue
       // Only looked at: it enters the context at the next boundary.
       if (choice) intake.due = true
-      if (choice && (await this.#calls(choice.first))) {
+      if (choice && canThink && (await this.#calls(choice.first))) {
         this.#isUrgent = true
         break
       }

@@ -1,5 +1,8 @@
+import type { Session } from '../agent/session.ts'
 import { isWaiting } from '../protocol/request.ts'
 import type { Call, InboxItem } from '../protocol/rpc.ts'
+import type { Choice, Intake } from './intake.ts'
+import type { Voice } from './voice.ts'
 
 const find = async (call: Call, name: string, { stored }: InboxItem, type: 'request' | 'decision') => {
   const { message, origin } = stored
@@ -32,4 +35,35 @@ export const toldToStop = async (call: Call, name: string, picked: readonly Inbo
     if (request?.status === 'approved' && request.effect?.step !== 'done') return request.reason ?? 'approved'
   }
   return null
+}
+
+/**
+ * Agrees to end without asking the model, where `name` is asked to among what came (`onlyAll`: only with the whole team).
+ * False where it is not asked to.
+ */
+export const agreeToStop = async (
+  o: {
+    readonly call: Call
+    readonly name: string
+    readonly session: Session
+    readonly intake: Intake
+    readonly voice: Voice
+  },
+  choice: Choice,
+  reason: string,
+  onlyAll: boolean,
+): Promise<boolean> => {
+  const { call, session, intake } = o
+  const asked = await askedToStop(call, o.name, choice.first)
+  if (!asked || (onlyAll && !asked.wholeTeam)) return false
+  const one = intake.only(asked.item, session.mail)
+  // A note, not the request itself: a model must not find something to decide later that was decided here.
+  session.take(
+    [{ k: 'note', text: `You were asked to shut down (${asked.id}) and agreed: nothing was going on.` }],
+    one.mark,
+  )
+  await intake.acknowledge(one.mark.upTo)
+  const decided = await call('request.decide', { id: asked.id, decision: 'approve', reason })
+  if (!decided.ok) o.voice.event('warning', { text: `${asked.id} could not be approved: ${decided.fault.message}` })
+  return true
 }

@@ -24,6 +24,8 @@ export class Voice {
   #shown = ''
   #task: string | null = null
   #pace = atStart
+  /** The call whose usage is told next. */
+  #call: Extract<FromThread, { t: 'usage' }>['call'] = null
   /** Grows with every answer and every tool result. */
   progress = 0
 
@@ -56,12 +58,14 @@ export class Voice {
     this.#o.post({ t: 'event', event, info: { name: this.#o.member.name, ...info } })
   }
 
-  /** Tokens of the whole session, and the share of the window that its context fills. */
+  /** Tokens of the whole session, by which call and for which task the last of them, and the share of the window that its context fills. */
   usage(): void {
     const { session, member, tools, post } = this.#o
     const { input, cachedInput, output, calls } = session.usage
     const window = member.model.contextWindow
     const size = (): number => session.context.estimate(tools.map(tool => tool.schema))
+    const call = this.#call
+    this.#call = null
     post({
       t: 'usage',
       input,
@@ -69,6 +73,8 @@ export class Voice {
       output,
       calls,
       context: window === undefined ? null : Math.min(1, size() / window),
+      task: this.#task ?? session.context.task?.item.id ?? null,
+      call,
     })
   }
 
@@ -99,9 +105,9 @@ export class Voice {
         this.progress++
       },
       usage: () => this.usage(),
-      called: ({ fault, stop, calls, usage }) => {
+      called: ({ fault, stop, calls }) => {
         if (!fault) this.#step({ k: 'model' })
-        if (!fault) this.event('model.call', { stop, calls: calls.map(call => call.name), ...usage })
+        if (!fault) this.#call = { stop, calls: calls.map(call => call.name) }
         else if (fault.kind !== 'aborted') this.event('model.failed', { kind: fault.kind, message: fault.message })
       },
       tool: ({ name, arguments: args }, { text, isError }) => {

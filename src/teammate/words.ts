@@ -1,4 +1,4 @@
-import { shorten, type TaskItem } from '../agent/items.ts'
+import { type Item, shorten, type TaskItem } from '../agent/items.ts'
 import { withoutHeading } from '../lib/text.ts'
 import type { ModelFault } from '../model/model.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
@@ -33,3 +33,5 @@ export const taskItem = (task: AssignedTask): TaskItem => ({
     .join('\n\n'),
   returned: task.attempt > 1 ? task.error : null,
 })
+
+export const note = (text: string): Item => ({ k: 'note', text })

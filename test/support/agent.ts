@@ -76,6 +76,7 @@ export const turn = (
     toolContext: toolContext(o.session, o.home),
     session: o.session,
     boundary: o.boundary ?? (async () => ({ items: left.shift() ?? [] })),
+    mayCall: async () => null,
     endsHere: o.endsHere ?? (() => null),
     limits: o.limits ?? { rounds: 50, retries: 6, window: null },
     backoff: { baseMs: 1, capMs: 5 },

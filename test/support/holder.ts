@@ -83,6 +83,7 @@ export class Holder {
         return ok({ id: this.task?.id ?? '1', note: 'ok' })
       case 'task.fail':
         return ok({ task: { error: params.reason } })
+      case 'budget.reserve':
       case 'task.gate':
         return ok(null)
       case 'request.list':
@@ -106,6 +107,8 @@ export const member: Member = {
   permissions: { allow: [], ask: [], deny: [] },
   autoClaim: true,
   needsPlan: false,
+  price: null,
+  budget: {},
   lead: false,
   can: ['write'],
 }

@@ -54,6 +54,7 @@ const status: Status = {
   tasks: [],
   archived: 0,
   requests: [],
+  budget: [],
   leases: { held: [], queued: [] },
   problems: [],
   pendingChanges: [],

@@ -124,11 +124,43 @@ describe('loadConfig', () => {
     )
   })
 
+  test('a cap on cost wants to know what the models cost; a cap has a known unit and a value above zero', () => {
+    const price = { in: 1, out: 2 }
+    const capped = { team: { cost: 5 } }
+    expect(fault({ ...team('a'), budget: capped })).toContain(
+      'teammates[0]: a budget caps its cost, so its model needs a price',
+    )
+    expect(fault({ budget: { teammate: { cost: 5 } }, teammates: [{ name: 'a', model: { name: 'm' } }] })).toContain(
+      'teammates[0].model: a budget caps its cost',
+    )
+    expect(fault({ teammates: [{ name: 'a', budget: { cost: 1 } }] })).toContain('a budget caps its cost')
+    for (const config of [
+      { ...team('a'), budget: capped, model: { price } },
+      { budget: capped, teammates: [{ name: 'a', model: { price } }] },
+      { ...team('a'), budget: capped, model: { provider: 'runbook' } },
+      { ...team('a'), budget: { team: { tokens: 5 } } },
+    ]) {
+      write(config)
+      expect(loadConfig(dir).ok).toBe(true)
+    }
+    write({ budget: { teammate: { tokens: 5 } }, teammates: [{ name: 'a', budget: { cost: 1 }, model: { price } }] })
+    const loaded = loadConfig(dir)
+    expect(loaded.ok && loaded.value.members[0]).toMatchObject({ price, budget: { tokens: 5, cost: 1 } })
+    expect(loaded.ok && loaded.value.members[0]?.model).toEqual({})
+    expect(fault({ ...team('a'), budget: { team: { token: 5 } } })).toContain(
+      'budget.team.token: unknown key; did you mean "tokens"?',
+    )
+    expect(fault({ ...team('a'), budget: { teams: {} } })).toContain('budget.teams: unknown key; did you mean "team"?')
+    for (const tokens of [0, -1, 1.5, '100', null])
+      expect(fault({ ...team('a'), budget: { team: { tokens } } })).toContain('budget.team.tokens')
+    expect(fault({ ...team('a'), model: { price: { in: -1, out: 1 } } })).toContain('model.price.in')
+  })
+
   test('what is promised for later is said to be so, not taken for a slip', () => {
-    for (const key of ['budget', 'review', 'hooks', 'notify'])
+    for (const key of ['review', 'hooks', 'notify'])
       expect(fault({ ...team('a'), [key]: {} })).toContain(`${key}: not supported by this version yet`)
-    expect(fault({ teammates: [{ name: 'a', budget: {} }] })).toContain(
-      'teammates[0].budget: not supported by this version yet',
+    expect(fault({ ...team('a'), model: { fallbacks: [] } })).toContain(
+      'model.fallbacks: not supported by this version yet',
     )
     expect(fault({ ...team('a'), approvals: { permission_request: 'auto' } })).toContain(
       'approvals.permission_request: this is never decided by itself',

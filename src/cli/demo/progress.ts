@@ -1,6 +1,6 @@
 import type { JournalEntry } from '../../protocol/event.ts'
 import { Message } from '../../protocol/message.ts'
-import { Request } from '../../protocol/request.ts'
+import { isLease, Request } from '../../protocol/request.ts'
 import { Task } from '../../protocol/task.ts'
 import { keyOf } from './policy.ts'
 
@@ -56,11 +56,7 @@ export class Progress {
   #request(entry: JournalEntry, request: Request): Line | null {
     const { id, type, from, to, body, title } = request
     const about =
-      type === 'permission_request'
-        ? request.data.command
-        : type === 'resource_request'
-          ? request.data.what.join(' ')
-          : body
+      type === 'permission_request' ? request.data.command : isLease(request) ? request.data.what.join(' ') : body
     const what = `${type.replace('_request', '')} ${id}`
     if (entry.event === 'request.opened')
       return {

@@ -40,6 +40,8 @@ export const renderEntry = (
       const text = entry.text.trim() === '' ? [] : [body(entry.text)]
       return [`${head('→', `says${used}`)}`, ...text, ...calls].join('\n')
     }
+    case 'blank':
+      return head('→', `says nothing${c.dim(` (${count(entry.usage.input)} in, ${count(entry.usage.output)} out)`)}`)
     case 'tool.start':
       return null
     case 'tool.result':

@@ -1,5 +1,6 @@
+import { usedOf, whose } from '../../protocol/amount.ts'
 import type { Request } from '../../protocol/request.ts'
-import type { Status, TaskShown, TeammateStatus } from '../../protocol/rpc.ts'
+import type { BudgetShown, Status, TaskShown, TeammateStatus } from '../../protocol/rpc.ts'
 import { hasLeases, renderLeases } from './leases.ts'
 import { count, fitted, oneLine, type Paint, plural, span, table, when } from './text.ts'
 
@@ -12,6 +13,7 @@ export const renderStatus = (status: Status, now: number, c: Paint, columns = pi
     head(status, now, c),
     `\n${c.bold('TEAMMATES')}\n${teammates(status.teammates, now, c)}`,
     `\n${tasks(status, c)}`,
+    ...(status.budget.length > 0 ? [`\n${budgets(status.budget, c)}`] : []),
     ...(hasLeases(status) ? [`\n${renderLeases(status.leases, now, c)}`] : []),
     ...(toDecide(status).length > 0 ? [`\n${waitingRequests(toDecide(status), now, c, columns)}`] : []),
     ...(status.pendingChanges.length > 0
@@ -25,7 +27,8 @@ export const renderStatus = (status: Status, now: number, c: Paint, columns = pi
   ].join('\n')
 
 /** Leases are granted in their turn, by nobody's decision: they have a table of their own. */
-const toDecide = (status: Status): Request[] => status.requests.filter(request => request.type !== 'resource_request')
+const toDecide = (status: Status): Request[] =>
+  status.requests.filter(({ type, data }) => type !== 'resource_request' || ('kind' in data && data.kind === 'budget'))
 
 const head = (status: Status, now: number, c: Paint): string => {
   const { holder, trunk, base, sandbox } = status
@@ -125,6 +128,20 @@ export const renderTasks = (list: readonly TaskShown[], c: Paint): string =>
     ]),
     '  ',
   )
+
+/** What is used of each cap; tasks only where they come near theirs. */
+const budgets = (list: readonly BudgetShown[], c: Paint): string => {
+  const share = ({ spent, cap }: BudgetShown) => spent / cap
+  const near = list.filter(each => each.scope !== 'task' || share(each) >= 0.5)
+  return `${c.bold('BUDGET')}\n${table(
+    near.slice(0, most).map(each => {
+      const percent = `${Math.floor(share(each) * 100)}%`
+      const colour = share(each) >= 1 ? c.red : share(each) >= 0.8 ? c.yellow : c.dim
+      return [whose(each), usedOf(each), colour(percent)]
+    }),
+    '  ',
+  )}`
+}
 
 /** Requests that wait, each with the command that decides it. */
 const waitingRequests = (list: readonly Request[], now: number, c: Paint, columns: number): string =>

@@ -1,12 +1,25 @@
 import { fail, ok } from '../lib/result.ts'
 import type { Core } from './core.ts'
+import { mayWrite } from './gates.ts'
 import type { Table } from './handlers.ts'
 import { endUse, listPermissions, removePermission, usePermission } from './permissions.ts'
 
-type Methods = 'permission.use' | 'permission.done' | 'permission.list' | 'permission.remove'
+type Methods =
+  | 'task.gate'
+  | 'budget.reserve'
+  | 'permission.use'
+  | 'permission.done'
+  | 'permission.list'
+  | 'permission.remove'
 
-/** What is asked about permissions; each answer is durable. */
-export const permissionHandlers = (core: Core): Pick<Table, Methods> => ({
+/** What is asked before something is done: may it be written, may the model be called, may a command run? Each answer is durable. */
+export const gateHandlers = (core: Core): Pick<Table, Methods> => ({
+  'task.gate': ({ paths }, { actor }) => mayWrite(core, actor, paths),
+  'budget.reserve': async (params, { actor }) => {
+    const over = core.budget.reserve(actor, params)
+    if (!over.ok || over.value !== null) await core.store.flushed()
+    return over
+  },
   'permission.use': async ({ command }, { actor }) => {
     const use = usePermission(core, actor, command)
     await core.store.flushed()

@@ -1,0 +1,279 @@
+import { ok, type Result } from '../lib/result.ts'
+import {
+  amount,
+  costOf,
+  keyOf,
+  raised,
+  type Scope,
+  since,
+  type Unit,
+  units,
+  usedOf,
+  whose,
+} from '../protocol/amount.ts'
+import type { BudgetData, Spending, Used } from '../protocol/budget.ts'
+import { type BudgetRequest, isBudget, type Request } from '../protocol/request.ts'
+import { requestTypes } from '../protocol/request-types.ts'
+import type { BudgetShown, OverBudget } from '../protocol/rpc.ts'
+import { isEnded } from '../protocol/task.ts'
+import type { Store } from '../store/store.ts'
+import type { Requests } from './requests.ts'
+import type { Roster } from './roster.ts'
+import type { Tasks } from './tasks.ts'
+
+/** What a thread tells of what its session used in all, and by which call. */
+export interface Told extends Used {
+  readonly task: string | null
+  readonly call: { readonly stop: string; readonly calls: readonly string[] } | null
+}
+
+type Amounts = Readonly<Record<Unit, number>>
+/** One cap, as it holds for a call of one teammate. */
+interface Cap {
+  readonly scope: Scope
+  readonly of: string
+  readonly unit: Unit
+  /** As config.json says it. */
+  readonly said: number
+  readonly cap: number
+  readonly spent: number
+  /** What calls that others are making now were promised. */
+  readonly reserved: number
+}
+
+const none: Used = { input: 0, cachedInput: 0, output: 0, calls: 0 }
+const nothing: Amounts = { tokens: 0, cost: 0 }
+const teamName = 'team'
+
+/**
+ * What the models used, and what they may: caps on the team, on each teammate and on each task, in tokens and in cost.
+ *
+ *   reserve ──▶ the call ──▶ heard: what it used takes the place of what was reserved
+ *     └─ past a cap ──▶ a request to the human; the teammate parks ──approved──▶ the cap is higher, it goes on
+ *                                                                  └─rejected──▶ nothing calls a model past that cap any more
+ *
+ * A thread tells what its session used in all, which stands in the session's journal: so a call counts once, whichever of
+ * the two a crash cuts off. What an approval gives is in the record of its request.
+ */
+export class Budget {
+  readonly #store: Store
+  readonly #roster: Roster
+  readonly #requests: Requests
+  readonly #tasks: Tasks
+  /** By whose: `team`, `teammate/<name>`, `task/<id>`. */
+  readonly #spent = new Map<string, Amounts>()
+  /** What each teammate's session had used when it was counted last, and at which count. */
+  readonly #seen = new Map<string, { readonly n: number; readonly seen: Used }>()
+  /** The call that each teammate is making, at most one. */
+  readonly #reserved = new Map<string, Amounts>()
+  /** What was approved, by cap. */
+  readonly #raises = new Map<string, number>()
+  #wake: (() => void) | null = null
+
+  constructor(o: { store: Store; roster: Roster; requests: Requests; tasks: Tasks }) {
+    this.#store = o.store
+    this.#roster = o.roster
+    this.#requests = o.requests
+    this.#tasks = o.tasks
+    for (const [, { value }] of o.store.spending.list()) this.#count(value, undefined)
+    for (const [, { value }] of o.store.requests.list()) this.#see(value)
+    o.store.requests.watch((_id, { value }, old) => {
+      if (!old?.value.decidedAt) this.#see(value)
+    })
+  }
+
+  /** From now on whoever waits for a cap is woken by `wake` when there is more. */
+  start(wake: () => void): void {
+    this.#wake = wake
+  }
+
+  /** What the session of `name` used by now. Told again, it changes nothing. */
+  heard(name: string, { task, call, ...told }: Told): void {
+    if (call !== null) this.#reserved.delete(name)
+    const used: Used = {
+      input: told.input,
+      cachedInput: told.cachedInput,
+      output: told.output,
+      calls: told.calls,
+    }
+    const { n, seen } = this.#seen.get(name) ?? { n: 0, seen: none }
+    const fresh = since(seen, used)
+    const isAnew = used.calls < seen.calls
+    if (!isAnew && fresh.calls === 0 && fresh.input === 0 && fresh.output === 0) return
+    const id = `${name}/${task ?? ''}`
+    const rec = this.#store.spending.get(id)
+    const old = rec?.value ?? { ...none, cost: 0 }
+    const cost = costOf(fresh, this.#roster.find(name)?.price ?? null)
+    const value: Spending = {
+      name,
+      task,
+      input: old.input + fresh.input,
+      cachedInput: old.cachedInput + fresh.cachedInput,
+      output: old.output + fresh.output,
+      calls: old.calls + fresh.calls,
+      cost: old.cost + cost,
+      n: n + 1,
+      seen: used,
+    }
+    const info = { name, ...(task === null ? {} : { task }), ...call, ...fresh, calls: call?.calls ?? [] }
+    const why = { event: 'model.call' as const, by: name, info }
+    if (rec) this.#store.spending.update(id, rec.rev, value, why)
+    else this.#store.spending.create(id, value, why)
+    this.#count(value, rec?.value)
+  }
+
+  /** The call that `name` was making has ended, or will tell nothing any more. */
+  release(name: string): void {
+    this.#reserved.delete(name)
+  }
+
+  /**
+   * May `name` call its model, which takes about so many tokens? null: it may, and they are kept free until the call was heard
+   * of. Else why not, with the request that it waits for; null for that where the human said no already.
+   */
+  reserve(
+    name: string,
+    { input, output }: { readonly input: number; readonly output: number },
+  ): Result<OverBudget | null> {
+    const task = this.#tasks.inHand(name)?.value.id ?? null
+    const price = this.#roster.find(name)?.price ?? null
+    const need = { tokens: input + output, cost: costOf({ input, cachedInput: 0, output }, price) }
+    this.#reserved.delete(name)
+    const over = this.#caps(name, task).find(({ cap, spent, reserved, unit }) => spent + reserved + need[unit] > cap)
+    if (over) return this.#ask(name, task, over, need)
+    this.#reserved.set(name, need)
+    return ok(null)
+  }
+
+  /** Ends what is asked about caps that are higher by now, or that the human said no to, and wakes whoever waits for one. */
+  look(): void {
+    for (const request of this.#requests.waiting()) {
+      if (!isBudget(request)) continue
+      const why = this.#moot(request)
+      if (why !== null) this.#requests.end(request.id, 'withdrawn', 'supervisor', why)
+    }
+    this.#wake?.()
+  }
+
+  /** A request that was decided: what was given stands in it, and counts from then on. */
+  follow(request: Request): void {
+    if (!isBudget(request) || request.outcome !== 'decided' || request.effect !== null) return
+    if (request.status === 'approved') this.#requests.effect(request.id, 'done', 'ok', raised(request.data))
+    this.look()
+  }
+
+  /** Every cap that counts now. */
+  shown(): BudgetShown[] {
+    const { members } = this.#roster
+    const open = [...this.#store.tasks.list()].filter(
+      ([id, { value }]) => !isEnded(value) && this.#spent.has(key('task', id)),
+    )
+    return [
+      ...this.#on('team', teamName),
+      ...members.flatMap(({ name }) => this.#on('teammate', name)),
+      ...open.flatMap(([id]) => this.#on('task', id)),
+    ].map(({ scope, of, unit, spent, cap }) => ({ scope, of, unit, spent, cap }))
+  }
+
+  #caps(name: string, task: string | null): Cap[] {
+    const others = [...this.#reserved].filter(([other]) => other !== name)
+    const reserved = (unit: Unit) => others.reduce((sum, [, each]) => sum + each[unit], 0)
+    return [
+      ...this.#on('team', teamName).map(cap => ({ ...cap, reserved: reserved(cap.unit) })),
+      ...this.#on('teammate', name),
+      ...(task === null ? [] : this.#on('task', task)),
+    ]
+  }
+
+  #on(scope: Scope, of: string): Cap[] {
+    return units.flatMap(unit => {
+      const said = this.#said(scope, of)?.[unit]
+      if (said === undefined) return []
+      const spent = (this.#spent.get(key(scope, of)) ?? nothing)[unit]
+      return [{ scope, of, unit, said, spent, reserved: 0, cap: said + this.#given({ scope, of, unit }) }]
+    })
+  }
+
+  #said(scope: Scope, of: string) {
+    const { budget } = this.#roster.config
+    return scope === 'teammate' ? this.#roster.find(of)?.budget : budget[scope]
+  }
+
+  #given(of: Pick<BudgetData, 'scope' | 'of' | 'unit'>): number {
+    return this.#raises.get(capKey(of)) ?? 0
+  }
+
+  #ask(name: string, task: string | null, over: Cap, need: Amounts): Result<OverBudget> {
+    const { scope, of, unit, cap, said, spent, reserved } = over
+    const used = `${usedOf(over)} of the budget of ${whose(over)} are used, and the next call takes about ${amount(unit, need[unit])}`
+    const waiting = this.#requests.waiting(name).find(each => isBudget(each) && capKey(each.data) === capKey(over))
+    if (waiting) return ok({ request: waiting.id, scope, why: used })
+    const no = this.#refusal(over, cap)
+    if (no !== null) return ok({ request: null, scope, why: `${used}; ${no}` })
+    const raise = Math.max(said, spent + reserved + need[unit] - cap)
+    const data: BudgetData = {
+      task,
+      kind: 'budget',
+      scope,
+      of,
+      unit,
+      cap,
+      spent,
+      raise: unit === 'tokens' ? Math.ceil(raise) : raise,
+    }
+    const opened = this.#requests.open({
+      type: 'resource_request',
+      from: name,
+      to: 'human',
+      title: requestTypes.resource_request.title({ from: name, body: '', data }),
+      body: [
+        `${used}.`,
+        `If rejected: ${scope === 'task' ? `the task fails; what was done stays on its branch` : `${scope === 'team' ? 'no teammate' : of} calls a model any more${task === null ? '' : `, and task ${task} goes back`}, until config.json gives more (${keyOf(data)})`}.`,
+      ].join('\n'),
+      data,
+    })
+    return opened.ok ? ok({ request: opened.value.request.id, scope, why: used }) : opened
+  }
+
+  /** Why nobody needs to decide this any more; null where somebody does. */
+  #moot({ data }: BudgetRequest): string | null {
+    const now = this.#on(data.scope, data.of).find(({ unit }) => unit === data.unit)
+    if (!now) return `${keyOf(data)} has no cap any more`
+    if (now.cap > data.cap) return `${whose(data)} may use ${amount(data.unit, now.cap)} by now`
+    return this.#refusal(data, now.cap)
+  }
+
+  /** That the human said no to more than this, and what is left to do; null where nobody did. */
+  #refusal(of: Pick<BudgetData, 'scope' | 'of' | 'unit'>, cap: number): string | null {
+    const isThis = (each: Request): each is BudgetRequest =>
+      isBudget(each) && each.status === 'rejected' && each.data.cap === cap && capKey(each.data) === capKey(of)
+    const no = this.#requests.all().filter(isThis).at(-1)
+    return no ? refused(no) : null
+  }
+
+  #see(request: Request): void {
+    if (!isBudget(request) || request.status !== 'approved') return
+    const of = capKey(request.data)
+    this.#raises.set(of, (this.#raises.get(of) ?? 0) + request.data.raise)
+  }
+
+  #count(value: Spending, old: Spending | undefined): void {
+    const fresh: Amounts = {
+      tokens: value.input + value.output - (old ? old.input + old.output : 0),
+      cost: value.cost - (old?.cost ?? 0),
+    }
+    const whom = [key('team', teamName), key('teammate', value.name)]
+    if (value.task !== null) whom.push(key('task', value.task))
+    for (const each of whom) {
+      const { tokens, cost } = this.#spent.get(each) ?? nothing
+      this.#spent.set(each, { tokens: tokens + fresh.tokens, cost: cost + fresh.cost })
+    }
+    if (value.n > (this.#seen.get(value.name)?.n ?? 0)) this.#seen.set(value.name, { n: value.n, seen: value.seen })
+  }
+}
+
+const key = (scope: Scope, of: string): string => `${scope}/${of}`
+const capKey = ({ scope, of, unit }: Pick<BudgetData, 'scope' | 'of' | 'unit'>): string => `${key(scope, of)}/${unit}`
+
+const refused = ({ id, data, decidedBy, reason }: BudgetRequest): string =>
+  `${decidedBy} rejected ${id}${reason === null ? '' : ` (${reason})`}: ${keyOf(data)} in config.json gives more`

@@ -1,0 +1,38 @@
+import { unwrap } from '../lib/result.ts'
+import type { Call, OverBudget } from '../protocol/rpc.ts'
+import type { Intake } from './intake.ts'
+import type { Parking } from './parking.ts'
+
+/** Tokens of an answer that are kept free where config.json does not bound it. */
+export const usualAnswer = 1024
+
+/** Asks before each call of the model whether there is a budget for it, and parks the teammate where a person has to say so. */
+export class Budget {
+  readonly #o: { call: Call; parking: Parking; intake: Intake; answer: number }
+  #over: OverBudget | null = null
+
+  /** `answer`: the most tokens of an answer, where that is bounded. */
+  constructor(o: { call: Call; parking: Parking; intake: Intake; answer: number | undefined }) {
+    this.#o = { ...o, answer: o.answer ?? usualAnswer }
+  }
+
+  /** The last call was not allowed, and nobody is asked about it: why, said once. */
+  takeOver(): OverBudget | null {
+    const over = this.#over
+    this.#over = null
+    return over
+  }
+
+  /** May the model be called, with about `input` tokens? null: it may. Else why not; the mail stays unread until it may. */
+  async mayCall(input: number): Promise<string | null> {
+    const { call, parking, intake, answer } = this.#o
+    // A daemon that cannot tell is ending, or has a bug: nothing goes on without its word.
+    const over = unwrap(await call('budget.reserve', { input, output: answer }))
+    this.#over = null
+    if (over === null) return null
+    intake.due = true
+    if (over.request === null) this.#over = over
+    else parking.park(over.request)
+    return over.why
+  }
+}

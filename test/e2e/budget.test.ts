@@ -1,0 +1,204 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { Reply, ScriptedRequest } from '../../src/model/scripted.ts'
+import type { BudgetRequest } from '../../src/protocol/request.ts'
+import { team, teamOk, until } from '../support/cli.ts'
+import { ask, gate, heard, killed, lastSaid, type Script, scriptedTeam, status } from '../support/scripted-team.ts'
+
+const uses = (prompt: number, completion: number) => ({
+  prompt_tokens: prompt,
+  completion_tokens: completion,
+  total_tokens: prompt + completion,
+})
+/** Nothing that can be believed: so what is sent and said is counted by its size. */
+const untold = {}
+const works = (usage: object = uses(30_000, 1000)): Reply => ({ calls: [{ name: 'ls', args: {} }], usage })
+/** Ends its task, and after that its turn. */
+const done = ({ messages }: ScriptedRequest): Reply =>
+  messages.at(-1)?.content?.includes('is claimed done')
+    ? 'Done.'
+    : { calls: [{ name: 'task', args: { action: 'complete', summary: 'done' } }], usage: uses(100, 10) }
+/** So many calls, then it is done. */
+const busy =
+  (most: number, usage?: object): Script =>
+  (request, n) =>
+    n < most ? works(usage) : done(request)
+
+const waits = (root: string, name = 'alice') =>
+  until(async () => {
+    const mate = (await status(root)).teammates.find(each => each.name === name)
+    return mate?.state === 'waiting' && mate.waiting?.request !== undefined && mate.waiting
+  }, 40_000)
+const rests = (root: string, name: string) =>
+  until(async () => {
+    const mate = (await status(root)).teammates.find(each => each.name === name)
+    return mate?.state === 'waiting' && mate.waiting?.request === undefined && mate.waiting
+  }, 40_000)
+const ended = (root: string, id = '1') =>
+  until(async () => {
+    const { task } = await ask(root, 'task.get', { id })
+    return ['completed', 'failed', 'cancelled'].includes(task.status) && task
+  }, 40_000)
+const asked = async (root: string): Promise<BudgetRequest[]> =>
+  (await ask(root, 'request.list', { all: true })).requests.filter(
+    (request): request is BudgetRequest => request.type === 'resource_request' && request.data.kind === 'budget',
+  )
+const edit = (root: string, change: (config: Record<string, unknown>) => void): void => {
+  const file = join(root, 'config.json')
+  const config = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
+  change(config)
+  writeFileSync(file, JSON.stringify(config))
+}
+
+test('at the cap it parks before the call, over kill -9; the approval raises the cap and the same context goes on', async () => {
+  const alice = busy(16, untold)
+  const { root, up, requests } = await scriptedTeam({ alice }, { budget: { team: { tokens: 12_000 } } })
+  await teamOk(['task', 'add', 'Big', '--root', root])
+  const daemon = await up()
+  expect(await waits(root)).toMatchObject({ whom: 'human', request: 'req_1' })
+  const before = requests('alice').length
+  const [request] = await asked(root)
+  expect(request?.data).toMatchObject({ scope: 'team', of: 'team', unit: 'tokens', cap: 12_000, raise: 12_000 })
+  // Not one call went past the cap, and there is no room left for one more.
+  const spent = request?.data.spent ?? 0
+  expect(spent).toBeGreaterThan(8_000)
+  expect(spent).toBeLessThanOrEqual(12_000)
+  const used = `${spent.toLocaleString('en-US')} of 12,000 tokens`
+  const shown = await teamOk(['requests', 'req_1', '--root', root])
+  expect(shown).toContain(`${used} of the budget of the team are used`)
+  expect(await teamOk(['status', '--root', root])).toContain(`BUDGET\n  the team  ${used}`)
+  expect(await teamOk(['inbox', 'user', '--root', root])).toContain(
+    'If approved: the team may use 12,000 tokens more, 24,000 tokens in all.',
+  )
+
+  await killed(daemon)
+  const second = await up()
+  await waits(root)
+  expect(requests('alice')).toHaveLength(before)
+  // The same question is not asked twice, and there is no way to ask it back.
+  const back = await team(['ask', 'req_1', '--reason', 'why so much?', '--root', root])
+  expect([back.code, back.stderr]).toEqual([5, expect.stringContaining('approve or reject it')])
+  await killed(second)
+  // With no daemon at all.
+  await teamOk(['approve', 'req_1', '--root', root])
+  await up()
+  // And once more, while it runs.
+  await until(async () => (await asked(root)).length === 2, 40_000)
+  expect((await asked(root))[0]?.effect).toMatchObject({ step: 'done', outcome: 'ok' })
+  await teamOk(['approve', 'req_2', '--root', root])
+  expect(await ended(root)).toMatchObject({ status: 'completed', attempts: 1 })
+  // One conversation: the last request holds every call before it.
+  const last = requests('alice').findLast(({ messages }) => messages.at(-1)?.content?.includes('your view'))
+  expect(last?.messages.filter(message => message.role === 'tool')).toHaveLength(16)
+  for (const id of ['req_1', 'req_2'])
+    expect(heard(last).match(new RegExp(`${id} [^\\n]* was approved`, 'g'))).toHaveLength(1)
+  const { budget } = await status(root)
+  expect(budget).toMatchObject([{ scope: 'team', of: 'team', unit: 'tokens', cap: 36_000 }])
+})
+
+test('rejected, the task goes back and nobody calls a model past the cap; an edit of config.json wakes them', async () => {
+  const script = busy(9)
+  const { root, up, requests } = await scriptedTeam(
+    { alice: script, bob: script },
+    { budget: { team: { tokens: 70_000 } } },
+  )
+  await up()
+  await teamOk(['task', 'add', 'One', '--root', root])
+  await until(async () => (await asked(root)).length === 1, 40_000)
+  await teamOk(['reject', 'req_1', '--reason', 'enough for today', '--root', root])
+  const alice = await rests(root, 'alice')
+  const bob = await rests(root, 'bob')
+  for (const each of [alice, bob]) {
+    expect(each?.whom).toBe('human')
+    expect(each?.what).toContain(
+      'human rejected req_1 (enough for today): budget.team.tokens in config.json gives more',
+    )
+  }
+  const calls = requests('alice').length + requests('bob').length
+  expect((await ask(root, 'task.get', { id: '1' })).task).toMatchObject({ status: 'pending', owner: null })
+  // Mail waits unread, and costs nothing.
+  await teamOk(['send', 'alice', 'still there?', '--urgent', '--root', root])
+  await until(async () => ((await status(root)).teammates[0]?.unread ?? 0) > 0)
+  await rests(root, 'alice')
+  expect(requests('alice').length + requests('bob').length).toBe(calls)
+  expect(await asked(root)).toHaveLength(1)
+
+  edit(root, config => {
+    config.budget = { team: { tokens: 5_000_000 } }
+  })
+  expect(await ended(root)).toMatchObject({ status: 'completed' })
+  await until(() => requests('alice').some(request => lastSaid(request).includes('still there?')))
+})
+
+test('a task that is too dear fails when more is refused, and its teammate goes on with the next', async () => {
+  const alice: Script = request => (heard(request).includes('Cheap') ? done(request) : works())
+  const { root, up } = await scriptedTeam({ alice }, { budget: { task: { tokens: 70_000 } } })
+  await up()
+  await teamOk(['task', 'add', 'Dear', '--root', root])
+  await waits(root)
+  await teamOk(['task', 'add', 'Cheap', '--root', root])
+  await teamOk(['reject', 'req_1', '--root', root])
+  const first = await ended(root)
+  expect(first).toMatchObject({ status: 'failed' })
+  expect(first.error).toContain('of the budget of task 1 are used')
+  expect(await ended(root, '2')).toMatchObject({ status: 'completed' })
+})
+
+test('one approval lets all go on who wait for the same cap, and ends what the others asked', async () => {
+  const both = gate()
+  const begun = new Set<string>()
+  const script: Script = async (request, n) => {
+    if (begun.add(request.model).size === 2) both.open()
+    await both.opened
+    return n < 9 ? works() : done(request)
+  }
+  const { root, up } = await scriptedTeam({ alice: script, bob: script }, { budget: { team: { tokens: 300_000 } } })
+  await up()
+  await ask(root, 'task.add', { tasks: ['one', 'two'].map(title => ({ title, paths: [title] })) })
+  await waits(root, 'alice')
+  await waits(root, 'bob')
+  expect(await asked(root)).toHaveLength(2)
+  await teamOk(['approve', 'req_2', '--root', root])
+  for (const id of ['1', '2']) expect(await ended(root, id)).toMatchObject({ status: 'completed' })
+  expect((await asked(root)).map(({ status, outcome }) => [status, outcome])).toEqual([
+    ['pending', 'withdrawn'],
+    ['approved', 'decided'],
+  ])
+})
+
+test('a cap on cost counts by the price, on a teammate by its own; the teammate agrees to shut down without a call', async () => {
+  const script = busy(9, uses(200_000, 10_000))
+  const { root, up, requests } = await scriptedTeam(
+    { alice: script, bob: script },
+    {
+      teammates: [{ name: 'alice', budget: { cost: 1.5 } }, { name: 'bob' }],
+      budget: { teammate: { cost: 100 } },
+    },
+  )
+  edit(root, config => {
+    config.model = { ...(config.model as object), price: { in: 2, out: 10 } }
+  })
+  await teamOk(['task', 'add', 'One', '--assignee', 'alice', '--root', root])
+  await up()
+  await waits(root)
+  // 0.4 for what is read and 0.1 for what is said, each time.
+  const [request] = await asked(root)
+  expect(request?.data).toMatchObject({ scope: 'teammate', of: 'alice', unit: 'cost', cap: 1.5 })
+  expect(request?.data.spent).toBeCloseTo(1.5)
+  const calls = requests('alice').length
+  await teamOk(['down', 'alice', '--root', root])
+  expect(requests('alice')).toHaveLength(calls)
+  expect((await ask(root, 'task.get', { id: '1' })).task).toMatchObject({ status: 'pending' })
+})
+
+test('an endpoint that tells nothing of what was used is counted by our own estimate', async () => {
+  const alice: Script = () => ({ calls: [{ name: 'ls', args: {} }], text: 'word '.repeat(2000), usage: untold })
+  const { root, up } = await scriptedTeam({ alice }, { budget: { team: { tokens: 60_000 } } })
+  await teamOk(['task', 'add', 'Big', '--root', root])
+  await up()
+  await waits(root)
+  const [request] = await asked(root)
+  expect(request?.data.spent).toBeGreaterThan(40_000)
+  expect(request?.data.spent).toBeLessThanOrEqual(60_000 + 2_500 - 1_024)
+})

@@ -1,0 +1,161 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { unwrap } from '../../src/lib/result.ts'
+import { costOf, since } from '../../src/protocol/amount.ts'
+import type { BudgetRequest } from '../../src/protocol/request.ts'
+import { coreOf } from '../support/core.ts'
+
+const team = (budget: object, more: object = {}) =>
+  coreOf({ teammates: [{ name: 'alice' }, { name: 'bob' }], lead: 'bob', budget, ...more })
+type Core = ReturnType<typeof team>['core']
+const used = (tokens: number, calls = 1) => ({ input: tokens, cachedInput: 0, output: 0, calls })
+const told = (tokens: number, calls: number, task: string | null = null) => ({
+  ...used(tokens, calls),
+  task,
+  call: { stop: 'end', calls: [] },
+})
+const need = (tokens: number) => ({ input: tokens, output: 0 })
+const spent = (core: Core, scope = 'team') => core.budget.shown().find(each => each.scope === scope)?.spent
+const budgets = (core: Core): BudgetRequest[] =>
+  core.requests.all().filter((each): each is BudgetRequest => each.type === 'resource_request')
+
+describe('what was used', () => {
+  test('counts once, told again or not, over any restarts of thread and daemon, and over a session that begins anew', () => {
+    fc.assert(
+      fc.property(
+        fc.array(
+          fc.oneof(
+            fc.record({ k: fc.constant('call' as const), tokens: fc.nat(1000), isTold: fc.boolean() }),
+            fc.constant({ k: 'again' as const }),
+            fc.constant({ k: 'daemon' as const }),
+            fc.constant({ k: 'anew' as const }),
+          ),
+          { maxLength: 40 },
+        ),
+        steps => {
+          let { core, store } = team({ team: { tokens: 1_000_000 } })
+          let session = { tokens: 0, calls: 0 }
+          let all = 0
+          const tell = () => core.budget.heard('alice', told(session.tokens, session.calls))
+          for (const step of steps) {
+            if (step.k === 'call') {
+              session = { tokens: session.tokens + step.tokens + 1, calls: session.calls + 1 }
+              all += step.tokens + 1
+              // One that is cut off before it is told is told with the next.
+              if (step.isTold) tell()
+            } else if (step.k === 'again') tell()
+            else if (step.k === 'daemon')
+              ({ core } = coreOf(
+                { teammates: [{ name: 'alice' }, { name: 'bob' }], budget: { team: { tokens: 1_000_000 } } },
+                undefined,
+                { store },
+              ))
+            else {
+              tell()
+              session = { tokens: 0, calls: 0 }
+              // Its thread tells first that there is nothing in it yet.
+              tell()
+            }
+          }
+          tell()
+          expect(spent(core)).toBe(all)
+        },
+      ),
+      { numRuns: 300 },
+    )
+  })
+
+  test('counts for the teammate, for its task over all who worked on it, and for the team', () => {
+    const { core } = team({ team: { tokens: 10_000 }, teammate: { tokens: 10_000 }, task: { tokens: 10_000 } })
+    core.tasks.add([{ title: 'one' }], { by: 'human' })
+    core.budget.heard('alice', told(1000, 1, '1'))
+    core.budget.heard('bob', told(300, 1, '1'))
+    core.budget.heard('bob', told(350, 2, null))
+    expect(core.budget.shown().map(({ scope, of, spent }) => [scope, of, spent])).toEqual([
+      ['team', 'team', 1350],
+      ['teammate', 'alice', 1000],
+      ['teammate', 'bob', 350],
+      ['task', '1', 1300],
+    ])
+  })
+
+  test('costs by the price of that time, read from the cache at its own', () => {
+    expect(
+      costOf({ input: 1_000_000, cachedInput: 400_000, output: 100_000 }, { in: 2, cachedIn: 0.5, out: 10 }),
+    ).toBeCloseTo(0.6 * 2 + 0.4 * 0.5 + 1)
+    expect(costOf({ input: 1_000_000, cachedInput: 400_000, output: 0 }, { in: 2, out: 10 })).toBeCloseTo(2)
+    expect(costOf({ input: 1000, cachedInput: 0, output: 0 }, null)).toBe(0)
+  })
+
+  test('since: a session whose numbers fell is another one', () => {
+    expect(since(used(100, 3), used(130, 4))).toEqual(used(30, 1))
+    expect(since(used(100, 3), used(20, 1))).toEqual(used(20, 1))
+  })
+})
+
+describe('a cap', () => {
+  test('keeps free what calls under way were promised, until they are heard of or given up', () => {
+    const { core } = team({ team: { tokens: 1000 } })
+    expect(unwrap(core.budget.reserve('alice', need(600)))).toBeNull()
+    expect(unwrap(core.budget.reserve('bob', need(600)))).toMatchObject({ request: 'req_1', scope: 'team' })
+    core.budget.heard('alice', told(100, 1))
+    expect(unwrap(core.budget.reserve('bob', need(600)))).toBeNull()
+    core.budget.release('bob')
+    expect(unwrap(core.budget.reserve('alice', need(900)))).toBeNull()
+  })
+
+  test('asks the human once for each who waits, whoever `approvals` name, and nobody can ask or decide in a teammate’s name', async () => {
+    const { core, handlers } = team({ team: { tokens: 1000 } }, { approvals: { permission_request: 'lead' } })
+    for (let i = 0; i < 3; i++) core.budget.reserve('alice', need(2000))
+    core.budget.reserve('bob', need(2000))
+    expect(budgets(core).map(({ from, to }) => [from, to])).toEqual([
+      ['alice', 'human'],
+      ['bob', 'human'],
+    ])
+    const data = { kind: 'budget', scope: 'team', of: 'team', unit: 'tokens', cap: 0, spent: 0, raise: 1e9 }
+    const opened = await handlers.call('alice', 'request.open', { type: 'resource_request', body: '', data })
+    expect(opened).toMatchObject({ ok: false, fault: { code: 'refused' } })
+    for (const [who, id] of [
+      ['alice', 'req_1'],
+      ['bob', 'req_1'],
+      ['bob', 'req_2'],
+    ])
+      expect(await handlers.call(who ?? '', 'request.decide', { id, decision: 'approve' })).toMatchObject({
+        ok: false,
+        fault: { code: 'refused', message: `${id} is for human to decide, not for ${who}` },
+      })
+  })
+
+  test('is raised by the approval at once and once, also for the daemon that comes after', async () => {
+    const config = { teammates: [{ name: 'alice' }], budget: { team: { tokens: 1000 } } }
+    const first = coreOf(config)
+    first.core.budget.reserve('alice', need(2500))
+    // Raised by what was said, or by as much as the call needs.
+    expect(budgets(first.core)[0]?.data).toMatchObject({ cap: 1000, raise: 1500 })
+    unwrap(await first.handlers.call('human', 'request.decide', { id: 'req_1', decision: 'approve' }))
+    expect(first.core.budget.shown()[0]?.cap).toBe(2500)
+    for (let i = 0; i < 2; i++) {
+      const { core } = coreOf(config, undefined, { store: first.store })
+      for (const request of core.requests.all()) core.budget.follow(request)
+      expect(core.budget.shown()[0]?.cap).toBe(2500)
+      expect(unwrap(core.budget.reserve('alice', need(2500)))).toBeNull()
+    }
+  })
+
+  test('refused: nobody is asked again until it is another one', async () => {
+    const { core, handlers } = team({ teammate: { tokens: 1000 } })
+    core.budget.reserve('alice', need(2000))
+    unwrap(await handlers.call('human', 'request.decide', { id: 'req_1', decision: 'reject', reason: 'no' }))
+    expect(unwrap(core.budget.reserve('alice', need(2000)))).toMatchObject({ request: null, scope: 'teammate' })
+    // Another's cap is its own.
+    expect(unwrap(core.budget.reserve('bob', need(2000)))).toMatchObject({ request: 'req_2' })
+    core.roster.set(
+      { ...core.config },
+      core.members.map(member => ({ ...member, budget: { tokens: 1500 } })),
+      [],
+    )
+    expect(unwrap(core.budget.reserve('alice', need(2000)))).toMatchObject({ request: 'req_3' })
+    core.budget.look()
+    expect(core.requests.get('req_2')?.value.outcome).toBe('withdrawn')
+  })
+})
