@@ -148,9 +148,9 @@ describe('loadConfig', () => {
     expect(loaded.ok && loaded.value.members[0]).toMatchObject({ price, budget: { tokens: 5, cost: 1 } })
     expect(loaded.ok && loaded.value.members[0]?.model).toEqual({})
     expect(fault({ ...team('a'), budget: { team: { token: 5 } } })).toContain(
-      'budget.team.token: unknown key; did you mean "tokens"?',
+      'budget.team.token: unknown key (did you mean "tokens"?)',
     )
-    expect(fault({ ...team('a'), budget: { teams: {} } })).toContain('budget.teams: unknown key; did you mean "team"?')
+    expect(fault({ ...team('a'), budget: { teams: {} } })).toContain('budget.teams: unknown key (did you mean "team"?)')
     for (const tokens of [0, -1, 1.5, '100', null])
       expect(fault({ ...team('a'), budget: { team: { tokens } } })).toContain('budget.team.tokens')
     expect(fault({ ...team('a'), model: { price: { in: -1, out: 1 } } })).toContain('model.price.in')
