@@ -22,25 +22,50 @@ export const badValue = (argv: readonly string[], rows: readonly CommandRow[]): 
         return { message: 'an argument is empty', hint: hint(path) }
       continue
     }
-    const [flag = '', ...inside] = word.split('=')
-    const option = [...(rows.find(row => row.path === path)?.options ?? []), ...globalOptions].find(each =>
-      isNamed(each, flag),
-    )
-    if (!option?.takesValue) continue
-    const next = argv[i + 1]
-    const isNext =
-      inside.length === 0 && next !== undefined && (isNumber(next) || next === '-' || !next.startsWith('-'))
-    const value = inside.length > 0 ? inside.join('=') : isNext ? next : ''
-    if (isNext) i++
-    if (value === '' && !(option.mayBeEmpty && (isNext || inside.length > 0)))
-      return {
-        message: `${flag} needs a value`,
-        hint: hint(path, inside.length === 0 && !isNext ? next : undefined, flag),
-      }
-    if (option.isNumber && !isNumber(value))
-      return { message: `${flag} takes a number, not ${JSON.stringify(value)}`, hint: hint(path) }
+    const options = [...(rows.find(row => row.path === path)?.options ?? []), ...globalOptions]
+    let isTaken = false
+    for (const { flag, inside, isLast } of flagsIn(word)) {
+      const option = options.find(each => isNamed(each, flag))
+      if (!option?.takesValue) continue
+      const next = isLast ? argv[i + 1] : undefined
+      const isNext = inside === null && next !== undefined && (isNumber(next) || next === '-' || !next.startsWith('-'))
+      const value = inside ?? (isNext ? next : '')
+      isTaken = isNext
+      if (value === '' && !(option.mayBeEmpty && (isNext || inside !== null)))
+        return {
+          message: `${flag} needs a value`,
+          hint: hint(path, inside === null && !isNext ? next : undefined, flag),
+        }
+      if (option.isNumber && !isNumber(value))
+        return { message: `${flag} takes a number, not ${JSON.stringify(value)}`, hint: hint(path) }
+    }
+    if (isTaken) i++
   }
   return null
+}
+
+interface Flag {
+  readonly flag: string
+  /** Its value, where that stands in the same word. */
+  readonly inside: string | null
+  /** The next word may be its value. */
+  readonly isLast: boolean
+}
+
+/** The options of one word, as yargs reads it: `-fn5` is `-f -n 5`, and `-nf` is `-n` without a value and `-f`. */
+const flagsIn = (word: string): Flag[] => {
+  if (word.startsWith('--')) {
+    const [flag = '', ...inside] = word.split('=')
+    return [{ flag, inside: inside.length > 0 ? inside.join('=') : null, isLast: true }]
+  }
+  const found: Flag[] = []
+  for (let at = 1; at < word.length; at++) {
+    const rest = word.slice(at + 1)
+    const inside = rest.startsWith('=') ? rest.slice(1) : isNumber(rest) || /^\W/.test(rest) ? rest : null
+    found.push({ flag: `-${word[at]}`, inside, isLast: rest === '' })
+    if (inside !== null) break
+  }
+  return found
 }
 
 /** Commands with a text, which say themselves what is empty; to nobody's name `send` says who there is. */

@@ -126,6 +126,27 @@ describe.each([
   })
 })
 
+describe.each([
+  ['bash', inBash],
+  ['zsh', inZsh],
+  ['fish', inFish],
+] as const)('--root in %s', (shell, offered) => {
+  test.skipIf(!has(shell))('says of which team ids and names are, whichever way it is given', async () => {
+    const root = teamRoot({ teammates: [{ name: 'alice' }, { name: 'bob' }], sandbox: 'off' })
+    await teamOk(['task', 'add', 'One', '--root', root])
+    const at = async (...words: string[]) => (await offered(words, '/')).map(line => line.split('\t')[0])
+    // bash parts the words at =, and hands them over so.
+    const joined = shell === 'bash' ? ['--root', '=', root] : [`--root=${root}`]
+    for (const given of [['--root', root], joined]) {
+      expect(await at(...given, 'task', 'show', '')).toEqual(['1'])
+      expect(await at('chat', ...given, '')).toEqual(['alice', 'bob'])
+      expect(await at(...given, 'task', 'add', 'x', '--assignee', '')).toEqual(['alice', 'bob'])
+      expect(await at(...given, 'doc')).toEqual(shell === 'zsh' ? expect.arrayContaining(['doctor']) : ['doctor'])
+    }
+    expect(await at('chat', '')).toEqual([])
+  })
+})
+
 describe.each(['zsh', 'fish'])('%s', shell => {
   test.skipIf(!has(shell))('reads its script without a word', async () => {
     const script = await teamOk(['completion', shell])

@@ -47,6 +47,21 @@ test('there are such options, and a value that begins with a dash has its form',
   expect(badValue(['task', 'add', 'x', '-d', '-'], rows)).toBeNull()
 })
 
+test('of short options in one word each needs its value too', () => {
+  const said = (...words: string[]) => badValue(words, rows)?.message ?? null
+  expect(said('logs', '-fn')).toBe('-n needs a value')
+  expect(said('logs', '-fn', '--json')).toBe('-n needs a value')
+  expect(said('logs', '-nf', '5')).toBe('-n needs a value')
+  expect(said('logs', '-fn=')).toBe('-n needs a value')
+  expect(said('logs', '-fn', 'soon')).toBe('-n takes a number, not "soon"')
+  expect(said('logs', '-fn=soon')).toBe('-n takes a number, not "soon"')
+  expect(said('task', 'add', 'x', '-dtext')).toBe('-d needs a value')
+  for (const words of [['-fn', '5'], ['-fn5'], ['-n5'], ['-n=5'], ['-n-5'], ['-f'], ['-fn', '-5'], ['-fx']])
+    expect(said('logs', ...words)).toBeNull()
+  // The value is no argument of the command.
+  expect(said('logs', '-fn', '5', '')).toBe('an argument is empty')
+})
+
 test('an empty name or id is wrong use', () => {
   for (const words of [
     ['chat', ''],

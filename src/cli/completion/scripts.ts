@@ -54,6 +54,7 @@ const words = (rows: readonly CommandRow[]): string => {
     return `    ${quoted(`${group} 0`)}) printf '%s\\n' ${names.map(quoted).join(' ')} ;;`
   })
   return `_team_ask() {
+  case "$2" in '~'|'~/'*) set -- "$1" "$HOME\${2:1}" ;; esac
   if [ -n "$2" ]; then command team __complete "$1" --root "$2"; else command team __complete "$1"; fi 2>/dev/null | cut -f 1
 }
 _team_words() {
@@ -61,6 +62,7 @@ _team_words() {
   shift
   for w in "$@"; do
     if [ -n "$skip" ]; then
+      if [ "$w" = = ]; then continue; fi
       if [ "$skip" = root ]; then root="$w"; fi
       skip=''
       continue
@@ -68,6 +70,7 @@ _team_words() {
     prev="$w"
     case "$at $w" in
       *' --root') skip=root; continue ;;
+      *' --root='*) root="\${w#--root=}"; continue ;;
       ${skips.join('|')}) skip=value; continue ;;
     esac
     case "$w" in
@@ -126,6 +129,48 @@ _team() {
 if [ "\${funcstack[1]}" = _team ]; then _team "$@"; else compdef _team team; fi
 `
 
+/** What was typed so far as fish has it: the root that was named, and whether a command was. */
+const fishWords = `function __team_root
+    set -l next no
+    for word in (commandline -opc)
+        if test $next = yes
+            echo -- $word
+            return
+        end
+        switch $word
+            case '--root=*'
+                string replace -- --root= '' $word
+                return
+            case --root
+                set next yes
+        end
+    end
+end
+function __team_ask
+    set -l root (__team_root | string replace -r '^~(?=/|$)' -- $HOME)
+    if test -n "$root"
+        command team __complete $argv[1] --root $root 2>/dev/null
+    else
+        command team __complete $argv[1] 2>/dev/null
+    end
+end
+function __team_none
+    set -l words (commandline -opc)
+    set -e words[1]
+    set -l value no
+    for word in $words
+        switch $value$word
+            case 'yes*'
+                set value no
+            case 'no--root'
+                set value yes
+            case 'no-*'
+            case '*'
+                return 1
+        end
+    end
+end`
+
 const fish = (rows: readonly CommandRow[]): string => {
   const all = groups(rows)
   const inside = (path: string): string => {
@@ -139,12 +184,13 @@ const fish = (rows: readonly CommandRow[]): string => {
       ? ' -F'
       : each === null
         ? ''
-        : ` -a ${quoted(typeof each === 'string' ? `(command team __complete ${each})` : each.join(' '))}`
+        : ` -a ${quoted(typeof each === 'string' ? `(__team_ask ${each})` : each.join(' '))}`
   const flag = (name: string): string => (name.startsWith('--') ? `-l ${name.slice(2)}` : `-s ${name.slice(1)}`)
   const option = (condition: string, { flags, about, takesValue, values: of }: OptionRow): string =>
     `complete -c team${condition} ${flags.map(flag).join(' ')}${takesValue ? (of === 'file' ? ' -r' : ' -x') : ''}${takesValue ? values(of) : ''} -d ${quoted(about)}`
   const lines = [
     '# fish completion of team: team completion fish > ~/.config/fish/completions/team.fish',
+    fishWords,
     'complete -c team -f',
   ]
   for (const each of globalOptions) lines.push(option('', each))
@@ -152,7 +198,7 @@ const fish = (rows: readonly CommandRow[]): string => {
     const [first = '', second] = row.path.split(' ')
     const condition =
       second === undefined
-        ? '__fish_use_subcommand'
+        ? '__team_none'
         : `__fish_seen_subcommand_from ${first}; and not __fish_seen_subcommand_from ${rows
             .flatMap(({ path }) => (path.startsWith(`${first} `) ? [path.split(' ')[1]] : []))
             .join(' ')}`
@@ -163,7 +209,7 @@ const fish = (rows: readonly CommandRow[]): string => {
       if (said !== '') lines.push(`complete -c team -n ${quoted(inside(row.path))}${said}`)
     }
   }
-  for (const group of all) lines.push(`complete -c team -n '__fish_use_subcommand' -a ${group}`)
+  for (const group of all) lines.push(`complete -c team -n '__team_none' -a ${group}`)
   return `${lines.join('\n')}\n`
 }
 
