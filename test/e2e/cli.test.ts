@@ -211,6 +211,7 @@ test('status --json has the shape that a program may rely on', async () => {
     'holder',
     'leases',
     'mode',
+    'pendingChanges',
     'problems',
     'requests',
     'root',
