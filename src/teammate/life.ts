@@ -15,7 +15,7 @@ import { type LifeOptions, toolPlace } from './life-options.ts'
 import { waitForModel } from './model-wait.ts'
 import { Parking } from './parking.ts'
 import { answerHuman } from './reply.ts'
-import { agreeToStop, toldToStop } from './shutdown.ts'
+import { Stopping } from './shutdown.ts'
 import { endTaskFile, writeTaskFile } from './task-file.ts'
 import { Voice } from './voice.ts'
 import { watched } from './watched.ts'
@@ -43,6 +43,7 @@ export class Life {
   readonly #voice: Voice
   readonly #parking: Parking
   readonly #budget: Budget
+  readonly #stopping: Stopping
   readonly #read = new Map<string, string>()
   readonly #notes: string[] = []
   #next: AssignedTask | null = null
@@ -77,11 +78,11 @@ export class Life {
       out: join(o.view.home, 'out'),
       window: o.member.model.contextWindow,
     })
+    const shared = { name, intake: this.#intake, voice: this.#voice }
+    this.#stopping = new Stopping({ ...shared, call: this.#call, session: o.session })
     this.#parking = new Parking({
-      name,
+      ...shared,
       call: o.call,
-      intake: this.#intake,
-      voice: this.#voice,
       mail: () => o.session.mail,
       inTurn: () => o.session.context.inTurn,
       isOver: () => this.#ending !== null || this.#left !== null || (this.#next !== null && this.#inHand === null),
@@ -131,7 +132,7 @@ export class Life {
       if (this.#ending !== null) return this.#ending
       if (this.#next) await this.#work(this.#next)
       else if (this.#broken !== null) await this.#rest('waiting', { what: this.#broken, whom: 'human' })
-      else if (!(await this.#answerMail())) await this.#rest('idle')
+      else if (!(await this.#answerMail()) && !(await this.#stopping.agreesAfterAll())) await this.#rest('idle')
     }
   }
 
@@ -319,9 +320,7 @@ export class Life {
 
   /** With no model at work there is nothing to think about, so none is asked (`onlyAll`: alone it would lose what it waits for). */
   #agreeToStop(choice: Choice, why = 'the model cannot be reached', onlyAll = false): Promise<boolean> {
-    const { session, member } = this.#o
-    const o = { call: this.#call, name: member.name, session, intake: this.#intake, voice: this.#voice }
-    return agreeToStop(o, choice, this.#inHand ? why : 'nothing in hand', onlyAll)
+    return this.#stopping.agrees(choice, this.#inHand ? why : 'nothing in hand', onlyAll)
   }
 
   // --- turns
@@ -338,7 +337,7 @@ export class Life {
       boundary: async () => {
         const choice = chosen ?? (await this.#intake.next(session.mail))
         const mail = choice ? await Promise.all(choice.picked.map(each => this.#intake.item(each))) : []
-        const told = choice ? await toldToStop(this.#o.call, member.name, choice.picked) : null
+        const told = choice ? await this.#stopping.told(choice) : null
         if (told !== null) this.#drain(told)
         const all = [...this.#notes.splice(0).map(note), ...this.#opening.splice(0), ...mail]
         chosen = null

@@ -13,7 +13,7 @@ const find = async (call: Call, name: string, { stored }: InboxItem, type: 'requ
 }
 
 /** Among what came, the request to shut `name` down that still waits for a decision. The ledger's word, not the message's. */
-export const askedToStop = async (
+const askedToStop = async (
   call: Call,
   name: string,
   picked: readonly InboxItem[],
@@ -25,45 +25,72 @@ export const askedToStop = async (
   return null
 }
 
-/**
- * Why `name` is to end, when among what came is the news that a person approved its shutdown in its place; else null. One that
- * it had already, before it was started again, is only news.
- */
-export const toldToStop = async (call: Call, name: string, picked: readonly InboxItem[]): Promise<string | null> => {
-  for (const item of picked) {
-    const request = await find(call, name, item, 'decision')
-    if (request?.status === 'approved' && request.effect?.step !== 'done') return request.reason ?? 'approved'
-  }
-  return null
+/** What a teammate must be reached by to be asked to end. */
+export interface StoppingOptions {
+  /** Whose decisions that end it are told. */
+  readonly call: Call
+  readonly name: string
+  readonly session: Session
+  readonly intake: Intake
+  readonly voice: Voice
 }
 
-/**
- * Agrees to end without asking the model, where `name` is asked to among what came (`onlyAll`: only with the whole team).
- * False where it is not asked to.
- */
-export const agreeToStop = async (
-  o: {
-    readonly call: Call
-    readonly name: string
-    readonly session: Session
-    readonly intake: Intake
-    readonly voice: Voice
-  },
-  choice: Choice,
-  reason: string,
-  onlyAll: boolean,
-): Promise<boolean> => {
-  const { call, session, intake } = o
-  const asked = await askedToStop(call, o.name, choice.first)
-  if (!asked || (onlyAll && !asked.wholeTeam)) return false
-  const one = intake.only(asked.item, session.mail)
-  // A note, not the request itself: a model must not find something to decide later that was decided here.
-  session.take(
-    [{ k: 'note', text: `You were asked to shut down (${asked.id}) and agreed: nothing was going on.` }],
-    one.mark,
-  )
-  await intake.acknowledge(one.mark.upTo)
-  const decided = await call('request.decide', { id: asked.id, decision: 'approve', reason })
-  if (!decided.ok) o.voice.event('warning', { text: `${asked.id} could not be approved: ${decided.fault.message}` })
-  return true
+/** How a teammate is asked to end, agrees, and hears that a person agreed in its place. */
+export class Stopping {
+  readonly #o: StoppingOptions
+  /** Shown to the model while it worked. */
+  #shown: string | null = null
+
+  constructor(o: StoppingOptions) {
+    this.#o = o
+  }
+
+  /**
+   * To what enters the context now: why the teammate is to end, where it is the news that a person approved its shutdown in its
+   * place; else null. One that it had already, before it was started again, is only news.
+   */
+  async told({ picked, first }: Choice): Promise<string | null> {
+    const { call, name } = this.#o
+    this.#shown = (await askedToStop(call, name, first))?.id ?? this.#shown
+    for (const item of picked) {
+      const request = await find(call, name, item, 'decision')
+      if (request?.status === 'approved' && request.effect?.step !== 'done') return request.reason ?? 'approved'
+    }
+    return null
+  }
+
+  /**
+   * Agrees to end without asking the model, where the teammate is asked to among what came (`onlyAll`: only with the whole
+   * team). False where it is not asked to.
+   */
+  async agrees(choice: Choice, reason: string, onlyAll: boolean): Promise<boolean> {
+    const { call, name, session, intake } = this.#o
+    const asked = await askedToStop(call, name, choice.first)
+    if (!asked || (onlyAll && !asked.wholeTeam)) return false
+    const one = intake.only(asked.item, session.mail)
+    // A note, not the request itself: a model must not find something to decide later that was decided here.
+    session.take(
+      [{ k: 'note', text: `You were asked to shut down (${asked.id}) and agreed: nothing was going on.` }],
+      one.mark,
+    )
+    await intake.acknowledge(one.mark.upTo)
+    await this.#agree(asked.id, reason)
+    return true
+  }
+
+  /** With nothing to do any more, to what the model was shown while it worked and left undecided: false where there is none. */
+  async agreesAfterAll(): Promise<boolean> {
+    const id = this.#shown
+    this.#shown = null
+    if (id === null) return false
+    const found = await this.#o.call('request.get', { id })
+    const stillAsks = found.ok && found.value.request.outcome === null && found.value.request.status === 'pending'
+    return stillAsks && (await this.#agree(id, 'nothing in hand'))
+  }
+
+  async #agree(id: string, reason: string): Promise<boolean> {
+    const decided = await this.#o.call('request.decide', { id, decision: 'approve', reason })
+    if (!decided.ok) this.#o.voice.event('warning', { text: `${id} could not be approved: ${decided.fault.message}` })
+    return decided.ok
+  }
 }

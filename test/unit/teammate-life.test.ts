@@ -354,6 +354,37 @@ describe('shutdown', () => {
     expect(ran).toEqual(['one', 'two'])
     session.close()
   })
+  test('D09 shown at work and not decided by the model, it is approved once the work is over, and not before', async () => {
+    const { life, requests, ran, running, session } = await live((_, n) => {
+      if (n > 0)
+        return n === 1 ? { calls: [{ name: 'note', args: { text: 'works on' } }] } : n === 2 ? complete() : 'Done.'
+      holder.shutdown()
+      life_?.hear({ t: 'mail', urgent: true })
+      return { calls: [{ name: 'note', args: { text: 'works' } }] }
+    })
+    const life_: Life | undefined = life
+    life.hear({ t: 'assign', task: task('7') })
+    expect(await running).toMatch(/shutdown approved: nothing in hand/)
+    expect(requests).toHaveLength(4)
+    expect(ran).toEqual(['works', 'works on'])
+    expect(holder.requests.get('req_1')).toMatchObject({ status: 'approved', decidedBy: 'alice' })
+    session.close()
+  })
+  test('D09 rejected at work, it is not approved when the work is over', async () => {
+    const { life, requests, idle, stop } = await live((_, n) => {
+      if (n === 1) return { calls: [{ name: 'request', args: { id: 'req_1', decision: 'reject', reason: 'busy' } }] }
+      if (n > 1) return n === 2 ? complete() : 'Done.'
+      holder.shutdown()
+      life_?.hear({ t: 'mail', urgent: true })
+      return { calls: [{ name: 'note', args: {} }] }
+    })
+    const life_: Life | undefined = life
+    life.hear({ t: 'assign', task: task('7') })
+    await until(() => requests.length === 4, 'the last turn')
+    await idle()
+    expect(holder.requests.get('req_1')).toMatchObject({ status: 'rejected', reason: 'busy' })
+    await stop()
+  })
   test('approved by the human before it was started again, it is only news', async () => {
     const id = holder.shutdown()
     const request = holder.requests.get(id)
