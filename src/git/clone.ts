@@ -17,8 +17,8 @@ import { dirname, join, sep } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { brokenPart, setAside } from './damage.ts'
 import { halfMade, placeInside, readInside, removeHalfMade } from './inside.ts'
-import { type HubRepository, needRef } from './repository.ts'
-import { line, zParts } from './run.ts'
+import { type HubRepository, needRef, refs } from './repository.ts'
+import { fetchArgs, line, zParts } from './run.ts'
 import { hooksFolder } from './workspace.ts'
 
 export interface CloneReport {
@@ -39,24 +39,30 @@ const alternates = '.git/objects/info/alternates'
 /**
  * A teammate's clone at `dest`: a repository of its own, standing detached at the trunk, that borrows the hub's objects. Its one
  * remote is `hub`, with the trunk as `hub/trunk`; nothing can be pushed there. The workspace's hooks and excludes are copied in.
- * One that stands there already is adopted, work, index and branches untouched; one that is damaged is set aside, whole, and
- * made anew. Made aside and renamed, so never half-made.
+ * One that stands there already is adopted, work, index and branches untouched; one that is damaged, or that misses in a new
+ * hub what it borrowed from another one, is set aside, whole, and made anew. Made aside and renamed, so never half-made.
  * A fault is this teammate's alone: `refused` when a folder is in the way that is no clone of this team.
  */
 export const ensureClone = async (hub: HubRepository, name: string, dest: string): Promise<Result<CloneReport>> =>
   hub.inTurn(async () => {
     mkdirSync(dirname(dest), { recursive: true })
     removeHalfMade(dest)
-    const way = clearWay(hub, dest)
+    let way = clearWay(hub, dest)
     if (!way.ok) return way
     const mended: string[] = []
+    if (way.value === 'clone' && hub.isNew) {
+      const borrowed = borrow(hub, dest)
+      const whole = borrowed.ok ? await isWhole(hub, dest) : borrowed
+      if (!whole.ok) return whole
+      if (!whole.value) way = ok('damaged')
+    }
     const aside = way.value === 'damaged' ? setAside(dest) : null
     const makes = way.value !== 'clone'
     if (makes) {
       const made = await makeClone(hub, name, dest)
       if (!made.ok) return made
     } else {
-      const objects = placeInside(dest, alternates, `${join(hub.dir, 'objects')}\n`, 0o644)
+      const objects = borrow(hub, dest)
       if (!objects.ok) return objects
       if (objects.value) mended.push("the borrowed objects' place")
     }
@@ -67,6 +73,20 @@ export const ensureClone = async (hub: HubRepository, name: string, dest: string
     if (!excludes.ok) return excludes
     return ok({ made: makes, mended, aside, warnings: hooks.value.warnings })
   })
+
+/** Lets a clone borrow from this hub; true when that was changed. */
+const borrow = (hub: HubRepository, dest: string): Result<boolean> =>
+  placeInside(dest, alternates, `${join(hub.dir, 'objects')}\n`, 0o644)
+
+/** Has a clone, with what it borrows here, all that its HEAD leads to? Nothing of it stays in the hub. */
+const isWhole = async (hub: HubRepository, clone: string): Promise<Result<boolean>> => {
+  if (!checkClone(hub, clone).ok) return ok(false)
+  const ref = refs.incoming('whole')
+  const taken = await hub.git([...fetchArgs, clone, `+HEAD:${ref}`], { codes: [0, 1, 128] })
+  if (!taken.ok || taken.value.code !== 0) return taken.ok ? ok(false) : taken
+  const gone = await hub.git(['update-ref', '-d', ref])
+  return gone.ok ? ok(true) : gone
+}
 
 /** What stands at `dest`: nothing (made so where that loses nothing), or a clone of this team, sound or not. */
 const clearWay = (hub: HubRepository, dest: string): Result<'nothing' | 'clone' | 'damaged'> => {

@@ -28,6 +28,16 @@ export const cloneDamage = (dest: string): string | null => {
   return broken === null ? null : `is damaged (${broken.path} ${broken.what})`
 }
 
+/** What became of a hub that was opened, in words that follow its name; null where git can work in it. */
+export const hubDamage = (dir: string): string | null => {
+  if (!lstatSync(dir, { throwIfNoEntry: false })) return 'is gone'
+  for (const [part, kind] of Object.entries({ HEAD: 'file', objects: 'folder', refs: 'folder' })) {
+    const stat = lstatSync(join(dir, part), { throwIfNoEntry: false })
+    if (kind === 'folder' ? !stat?.isDirectory() : !stat?.isFile()) return `is damaged (${part} is not a ${kind})`
+  }
+  return null
+}
+
 /** Moves what stands at `dest` aside, to a name beside it that is free, which is the answer; null where there was nothing. */
 export const setAside = (dest: string): string | null => {
   const stat = lstatSync(dest, { throwIfNoEntry: false })

@@ -7,6 +7,7 @@ import type { LandReport } from '../protocol/rpc.ts'
 import { type BaseReport, fetchBase, refreshBase } from './base.ts'
 import { type CloneReport, ensureClone } from './clone.ts'
 import { type CopyReport, copyFiles } from './copy.ts'
+import { hubDamage } from './damage.ts'
 import { halfMade, removeHalfMade } from './inside.ts'
 import { land } from './land.ts'
 import { changedFiles, checkout, diff, merge, mergeOf, type Preview, preview, showMerge } from './merge.ts'
@@ -28,6 +29,8 @@ export interface Hub {
   readonly trunkName: string
   readonly baseName: string
   readonly workspace: Workspace
+  /** What is wrong with its folder since it was opened, with the remedy; null where nothing is. Looks at files alone. */
+  damage(): string | null
   /** The trunk's commit. Throws when the hub is broken: it always has one. */
   trunk(): Promise<string>
   /**
@@ -43,6 +46,8 @@ export interface Hub {
   fetchBranch(clone: string, branch: string): Promise<Result<Fetched>>
   fetchRescue(clone: string, name: string): Promise<Result<string[]>>
   branchHead(branch: string): Promise<Result<string | null>>
+  /** Is this commit in it? */
+  has(commit: string): Promise<boolean>
   /** How many commits `head` is ahead of the trunk, and the paths it changes. */
   brings(head: string): Promise<Result<{ commits: number; files: string[] }>>
   preview(head: string): Promise<Result<Preview>>
@@ -94,6 +99,7 @@ export const openHub = async (options: HubOptions): Promise<Result<Hub>> => {
     workspace: workspace.value,
     trunkName: options.trunk,
     trunkRef: refs.branch(options.trunk),
+    isNew: made,
     inTurn: makeTurns(),
   }
   mkdirSync(dirname(dir), { recursive: true })
@@ -126,6 +132,7 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
   // Every change of the hub's refs happens in a turn, so what was seen holds until one ends, whatever became of it.
   const hub: HubRepository = {
     ...opened,
+    git: ofSound(opened),
     inTurn: act =>
       opened.inTurn(() =>
         act().finally(() => {
@@ -133,7 +140,10 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
         }),
       ),
   }
-  const broken = (fault: Fault) => new Error(`${hub.dir}: ${fault.message}`, { cause: fault.cause })
+  const broken = ({ message, hint, cause }: Fault) => {
+    const text = message.startsWith(hub.dir) ? message : `${hub.dir}: ${message}`
+    return new Error(hint === undefined ? text : `${text} (${hint})`, { cause })
+  }
   const must = async (ref: string) => {
     const head = await needRef(hub.git, ref, ref)
     if (head.ok) return head.value
@@ -156,8 +166,12 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
     baseName: hub.workspace.baseName,
     workspace: hub.workspace,
     trunk: () => must(hub.trunkRef),
+    damage: () => {
+      const damage = damaged(hub.dir)
+      return damage.ok ? null : broken(damage.fault).message
+    },
     standing: () => {
-      if (seen !== null) return seen
+      if (seen !== null && hubDamage(hub.dir) === null) return seen
       const now = look()
       seen = now
       now.catch(() => {
@@ -174,6 +188,10 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
     fetchBranch: (clone, branch) => fetchBranch(hub, clone, branch),
     fetchRescue: (clone, name) => fetchRescue(hub, clone, name),
     branchHead: branch => readRef(hub.git, refs.branch(branch)),
+    has: async commit => {
+      const found = await readRef(hub.git, commit)
+      return found.ok && found.value !== null
+    },
     brings: async head => {
       const commits = await countCommits(hub.git, hub.trunkRef, head)
       if (!commits.ok) return commits
@@ -189,6 +207,28 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
     land: () => hub.inTurn(() => land(hub)),
   }
 }
+
+/** A fault where the hub's folder is gone or damaged. */
+const damaged = (dir: string): Result<null> => {
+  const damage = hubDamage(dir)
+  return damage === null
+    ? ok(null)
+    : fail(
+        'io',
+        `${dir} ${damage}`,
+        'put it back as it was; or move away what is left of it, then team down and team up make a new one from the workspace',
+      )
+}
+
+/** Git in the hub: where that is damaged it says so, whatever a command made of it ("there is no such ref"). */
+const ofSound =
+  ({ dir, git }: HubRepository): Git =>
+  async (args, options) => {
+    const done = await git(args, options)
+    if (done.ok && done.value.code === 0) return done
+    const sound = damaged(dir)
+    return sound.ok ? done : sound
+  }
 
 /** In the hub the trunk stands beside the tasks' branches; one name must not be a folder of the other. */
 const checkTrunkName = async (git: Git, workspace: Workspace, trunk: string): Promise<Result<null>> => {

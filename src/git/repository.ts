@@ -24,6 +24,8 @@ export interface HubRepository {
   readonly workspace: Workspace
   readonly trunkName: string
   readonly trunkRef: string
+  /** It was made just now: whatever borrows from it borrowed from another one. */
+  readonly isNew: boolean
   /** One change of refs at a time, first come first served. */
   inTurn<T>(act: () => Promise<T>): Promise<T>
 }

@@ -91,6 +91,19 @@ const settings = (options: GitOptions): string[] => {
 /** Serves the other side of a local fetch; told in full, since `-c` does not reach it. */
 export const uploadPack = '--upload-pack=git -c safe.directory=* -c core.hooksPath=/dev/null upload-pack'
 
+/** What takes objects and the named refs from a folder that somebody else may have changed, and nothing besides. */
+export const fetchArgs = [
+  '-c',
+  'fetch.fsckObjects=true',
+  'fetch',
+  '-q',
+  '--no-tags',
+  '--no-write-fetch-head',
+  '--no-auto-maintenance',
+  '--no-recurse-submodules',
+  uploadPack,
+]
+
 const lockIn = (stderr: string): string | undefined => /Unable to create '(.+\.lock)': File exists/.exec(stderr)?.[1]
 
 const lockFault = (lock: string, clock: Clock) => {

@@ -2,7 +2,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import { checkClone } from './clone.ts'
 import { changedFiles } from './merge.ts'
 import { countCommits, type HubRepository, isAncestor, needRef, readRef, refs } from './repository.ts'
-import { uploadPack, zParts } from './run.ts'
+import { fetchArgs, zParts } from './run.ts'
 
 /** What a branch brought along. */
 export interface Fetched {
@@ -14,18 +14,6 @@ export interface Fetched {
   /** The head it had in the hub before, when the new one does not contain it; kept under `refs/team/old`. */
   readonly replaced: string | null
 }
-
-const fetchArgs = [
-  '-c',
-  'fetch.fsckObjects=true',
-  'fetch',
-  '-q',
-  '--no-tags',
-  '--no-write-fetch-head',
-  '--no-auto-maintenance',
-  '--no-recurse-submodules',
-  uploadPack,
-]
 
 /**
  * Takes a task's branch from a teammate's clone into the hub. Objects and that one ref are all that is read there. A rewritten

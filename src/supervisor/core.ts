@@ -102,23 +102,27 @@ export const clonePath = (core: { root: string }, name: string): string => join(
 
 /** What became of the clone of this teammate under it (deleted, damaged), in words that follow its name; null where nothing did. */
 export const cloneLoss = ({ hub, root }: Pick<Core, 'hub' | 'root'>, name: string): string | null =>
-  hub === null ? null : cloneDamage(clonePath({ root }, name))
+  hub === null ? null : hub.damage() === null ? cloneDamage(clonePath({ root }, name)) : 'has no hub to borrow from'
 
 /** So often a task is given out anew after that: past it, something in the task itself is what takes the clone away. */
 const mostLosses = 4
 
 /** How a task leaves the hands of one whose clone was deleted or damaged: it is no fault of the task, unless it goes on so. */
 export const afterLoss = (
+  { hub }: Pick<Core, 'hub'>,
   task: Task,
   name: string,
   loss: string,
-): { readonly move: 'release' | 'fail'; readonly reason: string } =>
-  task.attempts - task.returns < mostLosses
+): { readonly move: 'release' | 'fail'; readonly reason: string } => {
+  const damage = hub?.damage() ?? null
+  if (damage !== null) return { move: 'release', reason: `${damage}; the task is given out again after that` }
+  return task.attempts - task.returns < mostLosses
     ? { move: 'release', reason: `the clone of ${name} ${loss}; it is made again when the task is given out` }
     : {
         move: 'fail',
         reason: `the clone of ${name} ${loss} at attempt ${task.attempts} too: it is made again for the next task, and this one is not given out over and over`,
       }
+}
 
 /** Is this teammate one that runs: on record as neither stopped nor given up, and not one that could not be made ready? */
 export const isLive = ({ store, roster }: Core, name: string): boolean =>

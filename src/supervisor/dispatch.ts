@@ -103,7 +103,8 @@ export class Dispatch {
   }
 
   #run(): void {
-    if (this.#paused) return
+    // In a hub that is gone or damaged each would fail: it is named on the status screen, and what is ready waits.
+    if (this.#paused || (this.#core.hub?.damage() ?? null) !== null) return
     for (const name of [...this.#idle]) {
       const held = this.#core.tasks.inHand(name)?.value
       if (held && this.#told.get(name) !== held.id) this.#give(name, held.id, Promise.resolve())

@@ -14,7 +14,7 @@ export const mayWrite = (core: Core, actor: string, paths: readonly string[]): R
   const task = core.tasks.inHand(actor)?.value
   const loss = task ? cloneLoss(core, actor) : null
   if (task && loss !== null) {
-    const left = afterLoss(task, actor, loss)
+    const left = afterLoss(core, task, actor, loss)
     const { reason } = left
     core.tasks.move(task.id, 'supervisor', left)
     return fail('refused', `task ${task.id} is not in your hands any more: ${reason}`, 'end your turn')

@@ -103,7 +103,7 @@ export const makeHandlers = (
     const still = stillInHand(actor, id)
     if (!still.ok) return still
     const loss = move.move === 'fail' ? cloneLoss(core, actor) : null
-    const moved = tasks.move(id, actor, loss === null ? move : afterLoss(task.value, actor, loss))
+    const moved = tasks.move(id, actor, loss === null ? move : afterLoss(core, task.value, actor, loss))
     if (!moved.ok) return moved
     await moved.value.durable
     return ok({ task: show(id) })

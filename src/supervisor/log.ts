@@ -33,7 +33,18 @@ export const openLog = (file: string, redact: (text: string) => string, clock: C
   const flush = () => {
     const text = lines
     lines = ''
-    if (text !== '') destination.write(redact(text))
+    if (text === '') return
+    if (!statSync(file, { throwIfNoEntry: false })) again()
+    destination.write(redact(text))
+  }
+  /** Its file, or its folder, was removed: what comes now is not for nobody. Where that cannot be mended the journal has it all. */
+  const again = () => {
+    try {
+      mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+      destination.reopen()
+    } catch (error) {
+      destination.emit('error', error)
+    }
   }
   const scrubbed = {
     write: (line: string) => {

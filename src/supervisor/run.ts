@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs'
 import type { Hub } from '../git/hub.ts'
 import { iso } from '../lib/clock.ts'
 import { makeRedactor } from '../lib/redact.ts'
@@ -30,6 +29,7 @@ import { Notices } from './notices.ts'
 import { PingPong } from './ping-pong.ts'
 import { afterClaim, Proof } from './proof.ts'
 import { Quiet } from './quiet.ts'
+import { readyGit } from './ready-git.ts'
 import { type DownOptions, releaseOrphans, Shutdown, type Stopping, settleShutdown } from './shutdown.ts'
 import { makeStatus } from './status.ts'
 import { takeTaskMessage, takeTaskMessages } from './task-messages.ts'
@@ -227,7 +227,7 @@ export class Run implements Daemon {
     for (const [name, { value }] of [...store.teammates.list()])
       if (!this.#core.roster.has(name) && value.standing !== 'live') setStanding(this.#core, name, 'live', null)
     await releaseOrphans(this.#core)
-    rmSync(paths.verify, { recursive: true, force: true })
+    await readyGit(this.#core, this.#notices)
     await endLeftovers(teamMarker(this.#o.root, ''), 2000)
     if (this.#ended) return
     await this.#folders.start()

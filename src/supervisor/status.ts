@@ -1,3 +1,4 @@
+import { asFault, ok } from '../lib/result.ts'
 import { cut } from '../lib/text.ts'
 import type { Request } from '../protocol/request.ts'
 import type { Hello, QueuedLease, Status, TaskShown } from '../protocol/rpc.ts'
@@ -34,7 +35,9 @@ export const makeStatus = async (
     ]
     list.push(waits.length === 0 ? task : { ...task, why: [task.why, ...waits].filter(Boolean).join('; ') })
   }
-  const standing = hub ? await hub.standing() : null
+  // A hub that is broken takes nothing off the screen but where it stands, and is told there.
+  const seen = hub ? await hub.standing().then(ok, error => ({ ok: false as const, fault: asFault(error) })) : ok(null)
+  const standing = seen.ok ? seen.value : null
   const leases = core.leases.shown()
   const kind = o.probe?.kind ?? 'unknown'
   const defended = config.sandbox !== 'off' && kind === 'bwrap'
@@ -73,7 +76,11 @@ export const makeStatus = async (
     budget: core.budget.shown(),
     // What a daemon gave went down with it.
     leases: o.live ? leases : { held: [], queued: leases.queued.map(lease => ({ ...lease, behind: [] })) },
-    problems: [...o.problems, ...derivedProblems(core, list, o.probe, o.live)],
+    problems: [
+      ...(seen.ok ? [] : [seen.fault.message]),
+      ...o.problems,
+      ...derivedProblems(core, list, o.probe, o.live),
+    ],
     pendingChanges: o.pendingChanges ?? [],
     deadLetters: unseenLetters(core),
   }
