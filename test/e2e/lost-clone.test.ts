@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { statusOf, teamOk, until } from '../support/cli.ts'
-import { call, gitTeamOf, model, sinceTask } from '../support/daemon.ts'
+import { call, gitTeamOf, journalOf, model, sinceTask } from '../support/daemon.ts'
 import { gate, inboxOf } from '../support/scripted-team.ts'
 
 test('a clone deleted under a running teammate, before a task and in the middle of one, is made again; no task fails for it, and it is said', async () => {
@@ -120,5 +120,36 @@ test('a task in which the clone is deleted over and over is failed with that, an
   expect([failed.attempts, failed.error]).toEqual([4, expect.stringContaining('was deleted at attempt 4 too')])
   await teamOk(['task', 'add', 'Look here', '--root', root])
   await until(async () => (await statusOf(root)).tasks.find(({ id }) => id === '2')?.status === 'completed')
+  await teamOk(['down', '--root', root])
+})
+
+test('a home removed in the middle of a task ends no thread: it is made again, and the task is given out anew', async () => {
+  const late = gate()
+  const begun = gate()
+  const server = await model(async request => {
+    const results = sinceTask(request)?.results ?? []
+    if (results.length === 0) begun.open()
+    await late.opened
+    if (results.length === 0) return call('write_file', { path: 'repo/b.txt', content: 'written' })
+    if (results.length === 1) return call('bash', { command: 'git add -A && git commit -qm b' })
+    return results.length === 2 ? call('task', { action: 'complete', summary: 'written' }) : 'Over.'
+  })
+  const { root } = gitTeamOf(server, {
+    teammates: [{ name: 'alice' }],
+    permissions: { allow: ['git *'] },
+    approvals: { merge_request: 'auto' },
+  })
+  await teamOk(['task', 'add', 'Write b', '--root', root])
+  await teamOk(['up', '-d', '--root', root])
+  await begun.opened
+  rmSync(join(root, 'team', 'alice'), { recursive: true })
+  late.open()
+  const task = await until(async () => {
+    const found = (await statusOf(root)).tasks[0]
+    return found?.status === 'completed' && found
+  }, 40_000)
+  expect(task.attempts).toBe(2)
+  expect(journalOf(root).filter(({ event }) => event === 'teammate.died')).toEqual([])
+  expect(existsSync(join(root, 'team', 'alice', 'out'))).toBe(true)
   await teamOk(['down', '--root', root])
 })
