@@ -32,6 +32,8 @@ export const Effect = z.object({
   lost: z.boolean().optional(),
   /** Who gave it back or took it. */
   by: Actor.optional(),
+  /** Of a shutdown by force: the task that was in hand, and went back. */
+  task: z.string().optional(),
 })
 export type Effect = z.infer<typeof Effect>
 

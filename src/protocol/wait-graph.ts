@@ -29,6 +29,16 @@ export const circle = (start: string, waitsOf: (who: string) => readonly Wait[])
 
 /** How a reason begins that ends a request for a circle: its asker, who waits for it, is told. */
 export const circleReason = 'it closes a circle: '
+const circleAdvice = '. Give back what you hold, or go on without it'
+
+/** Why a request was ended by the supervisor: for this circle. */
+export const reasonOf = (circle: string): string => `${circleReason}${circle}${circleAdvice}`
+
+/** The circle that a request was ended for, in words; null where it ended otherwise. */
+export const circleIn = (reason: string | null): string | null =>
+  reason?.startsWith(circleReason) && reason.endsWith(circleAdvice)
+    ? reason.slice(circleReason.length, -circleAdvice.length)
+    : null
 
 /** A circle in words: who waits for whom, and for what. */
 export const circleText = (waits: readonly Wait[]): string =>

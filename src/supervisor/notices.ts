@@ -1,5 +1,6 @@
 import type { Request } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
+import { circleIn } from '../protocol/wait-graph.ts'
 import { type Core, leadInbox } from './core.ts'
 import type { DaemonLog } from './log.ts'
 import { humanInbox } from './mail.ts'
@@ -66,7 +67,12 @@ export class Notices {
     for (const request of requests.all())
       if (request.type === 'shutdown_request' && request.effect?.outcome === 'forced')
         if (this.#isUntold(['requests', request.id, 'effect.done'], forcedId(request)))
-          this.stoppedByForce(request.data.teammate, request, undefined)
+          this.stoppedByForce(request.data.teammate, request)
+    for (const request of requests.all())
+      if (circleIn(request.reason) !== null && request.history.at(-1)?.by === 'supervisor') {
+        const event = request.outcome === 'decided' ? 'request.decided' : 'request.withdrawn'
+        if (this.#isUntold(['requests', request.id, event], circleId(request))) this.circleEnded(request)
+      }
   }
 
   /** Whoever led then may not be who leads now. */
@@ -85,14 +91,25 @@ export class Notices {
     this.tell(leadInbox(this.#core), `msg_ended_${task.id}_${task.attempts}_${task.status}`, endedText(task, waiting))
   }
 
-  /** `task` is what it had in hand: back with the others, its commits kept. */
-  stoppedByForce(name: string, request: Request, task: Task | undefined): void {
+  /** `request` with its effect on record. What the teammate had in hand is back with the others, its commits kept. */
+  stoppedByForce(name: string, request: Request): void {
+    const task = this.#core.tasks.get(request.effect?.task ?? '')?.value
     const why = request.outcome === 'expired' ? `${request.reason}` : 'it agreed, and did not end in time'
     const work = task === undefined ? '' : ` It had task ${task.id} "${task.title}" in hand, which is pending again.`
     this.tell(
       leadInbox(this.#core),
       forcedId(request),
       `${name} was stopped by force (${request.id}: ${why}).${work} What it had not committed is still where it worked.`,
+    )
+  }
+
+  /** The request that was ended for a circle says in its reason for which. */
+  circleEnded(request: Request): void {
+    const how = request.outcome === 'decided' ? 'rejected' : 'withdrawn'
+    this.tell(
+      leadInbox(this.#core),
+      circleId(request),
+      `Teammates waited for one another: ${circleIn(request.reason)}. ${request.id} of ${request.from} was ${how} to end that.`,
     )
   }
 
@@ -126,6 +143,7 @@ export class Notices {
 }
 
 const endedId = (task: Task): string => `msg_ended_${task.id}_${task.attempts}_${task.status}`
+const circleId = (request: Request): string => `msg_circle_${request.id}`
 const forcedId = (request: Request): string => `msg_forced_${request.id}`
 /** `rev`: of the record that says so. */
 const gaveUpId = (name: string, rev: number): string => `msg_gaveup_${name}_${rev}`

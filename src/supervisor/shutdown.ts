@@ -190,14 +190,14 @@ export class Shutdown {
     if (request.data.wholeTeam === undefined && this.#threads.status(teammate)?.state === 'stopped')
       stayStopped(this.#core, teammate)
     const how: How = approved && end === 'bye' ? (task ? 'approved' : 'idle') : 'forced'
-    requests.effect(
-      request.id,
-      'done',
-      how === 'forced' ? 'forced' : 'ok',
-      how === 'forced' ? 'ended by force' : undefined,
-    )
+    if (how !== 'forced') {
+      requests.effect(request.id, 'done', 'ok')
+      return how
+    }
     const left = this.#core.tasks.inHand(teammate) ? undefined : task
-    if (how === 'forced') this.#notices.stoppedByForce(teammate, request, left)
+    requests.effect(request.id, 'done', 'forced', 'ended by force', left ? { task: left.id } : {})
+    const ended = requests.get(request.id)?.value
+    if (ended) this.#notices.stoppedByForce(teammate, ended)
     return how
   }
 }

@@ -1,5 +1,5 @@
 import { isLease, isWaiting, type Request } from '../protocol/request.ts'
-import { circle, circleReason, circleText, type Wait } from '../protocol/wait-graph.ts'
+import { circle, circleText, reasonOf, type Wait } from '../protocol/wait-graph.ts'
 import { type Core, isLive, leadInbox } from './core.ts'
 import { humanInbox } from './mail.ts'
 import type { Notices } from './notices.ts'
@@ -116,17 +116,12 @@ export class Waits {
       .flatMap(({ by }) => (by === null ? [] : (requests.get(by)?.value ?? [])))
       .sort((a, b) => number(b) - number(a))
     if (!last) throw new Error(`a circle without a request: ${text}`)
-    const reason = `${circleReason}${text}. Give back what you hold, or go on without it`
-    const isQueued = isLease(last)
-    const ended = isQueued
+    const reason = reasonOf(text)
+    const ended = isLease(last)
       ? requests.decide(last.id, 'supervisor', 'reject', reason)
       : requests.end(last.id, 'withdrawn', 'supervisor', reason)
     if (!ended.ok) throw new Error(`${last.id} could not be ended: ${ended.fault.message}`)
-    this.#notices.tell(
-      leadInbox(this.#core),
-      `msg_circle_${last.id}`,
-      `Teammates waited for one another: ${text}. ${last.id} of ${last.from} was ${isQueued ? 'rejected' : 'withdrawn'} to end that.`,
-    )
+    this.#notices.circleEnded(ended.value.request)
   }
 
   #remind(graph: WaitGraph, request: Request): void {
