@@ -76,7 +76,7 @@ export class Requests {
         if (plans) plans.push(request.id)
         else this.#plans.set(request.data.task, [request.id])
       }
-      if (/^req_\d{1,15}$/.test(request.id)) this.#last = Math.max(this.#last, order(request.id))
+      if (isOwn(request.id)) this.#last = Math.max(this.#last, order(request.id))
       follow(request)
     }
     for (const [, rec] of store.requests.list()) see(rec.value)
@@ -124,7 +124,7 @@ export class Requests {
         const request = this.get(id)?.value
         return request && (from === undefined || request.from === from) ? [request] : []
       })
-      .sort((a, b) => (a.createdAt < b.createdAt ? -1 : a.createdAt > b.createdAt ? 1 : order(a.id) - order(b.id)))
+      .sort(inOrder)
   }
 
   all(from?: string): Request[] {
@@ -376,6 +376,14 @@ export class Requests {
 
 /** Why a request that somebody changed ended. */
 export const changedTasks = 'its tasks were changed'
+
+/** Oldest first: by their numbers, since a clock may be set back; times tell only of those that came with names of their own. */
+const inOrder = (a: Request, b: Request): number => {
+  const isTimed = !isOwn(a.id) || !isOwn(b.id)
+  if (isTimed && a.createdAt !== b.createdAt) return a.createdAt < b.createdAt ? -1 : 1
+  return order(a.id) - order(b.id)
+}
+const isOwn = (id: string): boolean => /^req_\d{1,15}$/.test(id)
 
 const order = (id: string): number => Number(id.replace(/\D/g, ''))
 
