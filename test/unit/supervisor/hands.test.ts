@@ -41,6 +41,7 @@ const fakeHub = (wait: Promise<void>, trunk: () => Promise<string> = async () =>
     refreshBase: async () =>
       ok({ moved: false, from: 'a', to: 'a', rewritten: false, how: 'none', trunk: 'trunk', files: [], tree: null }),
     branchHead: async () => ok(null),
+    damage: () => null,
     trunk,
   }
   return hub as Hub
