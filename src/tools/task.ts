@@ -36,6 +36,10 @@ export const task: Tool = defineTool({
     if (missing.length > 0) return error(`task ${args.action} needs ${missing.join(' and ')}`)
     const { call } = context
     const { id = '', summary = '' } = args
+    // The holder may have given it one that it has not been told of yet: what it says of its work is not about that.
+    const isEnd = args.action === 'complete' || args.action === 'release' || args.action === 'fail'
+    if (isEnd && context.task() === null)
+      return error('you have no task in hand; one that is given to you begins when your turn has ended')
     switch (args.action) {
       case 'list': {
         const listed = await call('task.list', {})

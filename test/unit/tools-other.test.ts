@@ -238,7 +238,15 @@ describe('task', () => {
     )
     expect((await use(asked, 'task', { action: 'create', title: 'N', depends_on: ['7'] })).text).toMatch(/^created 7/)
     expect((await use(asked, 'task', { action: 'fail' })).text).toBe('error: task fail needs summary')
-    expect((await use(asked, 'task', { action: 'fail', summary: 'no way' })).text).toBe('task 7 is failed')
+    const inHand = toolContext(context.view, answers, { task: () => ({ id: '7', branch: null }) })
+    expect((await use(inHand, 'task', { action: 'fail', summary: 'no way' })).text).toBe('task 7 is failed')
     expect((await use(asked, 'task', { action: 'claim' })).text).toBe('error: nobody answers task.claim')
+  })
+
+  test('what it has not been told of is not ended, though the holder has it in its hands already', async () => {
+    const asked = toolContext(context.view, answers)
+    for (const action of ['complete', 'release', 'fail'])
+      expect((await use(asked, 'task', { action, summary: 'done' })).text).toMatch(/^error: you have no task in hand/)
+    expect(asked.calls).toEqual([])
   })
 })
