@@ -207,6 +207,7 @@ test('status --json has the shape that a program may rely on', async () => {
     'archived',
     'asOf',
     'base',
+    'budget',
     'deadLetters',
     'holder',
     'leases',
