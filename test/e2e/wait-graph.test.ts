@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Reply } from '../../src/model/scripted.ts'
 import { teamOk, until } from '../support/cli.ts'
-import { ask, heard, inboxOf, scriptedTeam, status } from '../support/scripted-team.ts'
+import { ask, gate, heard, inboxOf, lastSaid, scriptedTeam, status } from '../support/scripted-team.ts'
 
 const call = (name: string, args: Readonly<Record<string, unknown>>): Reply => ({ calls: [{ name, args }] })
 const open = (type: string, more: Readonly<Record<string, unknown>>): Reply =>
@@ -41,7 +41,7 @@ test('a lead that ends its turns without deciding is asked once more, then the h
 test('two that wait for each other, one for an answer and one for a lease, are freed once the asked one passed its turn', async () => {
   const team = await scriptedTeam(
     {
-      alice: async (request, n) => {
+      alice: async request => {
         if (n === 0) return open('resource_request', { data: { kind: 'name', what: ['db'], seconds: 600 } })
         if (n === 1) {
           await until(async () => (await status(team.root)).leases.queued.length === 1, 60_000)
@@ -100,4 +100,56 @@ test('a lead that asks back for ever is stopped: so many rounds, then the human 
   expect(team.requests('lead').length).toBeLessThanOrEqual(2 * 10)
   await teamOk(['approve', '1', '--root', team.root])
   await until(async () => (await ask(team.root, 'task.get', { id: '1' })).task.status === 'completed', 60_000)
+})
+
+test('a circle of three over a lease, a plan and two questions is named while one of them may still end it, and broken after that', async () => {
+  const late = gate()
+  const lease = open('resource_request', { data: { kind: 'name', what: ['db'], seconds: 600 } })
+  const queued = (n: number) => until(async () => (await status(team.root)).leases.queued.length === n, 60_000)
+  const team = await scriptedTeam(
+    {
+      carol: async (request, n) => {
+        if (n === 0) return lease
+        if (n === 1) await queued(1)
+        if (n === 1) return open('plan_request', { body: 'I will drop a table' })
+        return /approved/.test(lastSaid(request)) ? complete : 'Hm.'
+      },
+      bob: (request, n) => (n === 0 ? lease : /db is yours until/.test(heard(request)) ? complete : 'Hm.'),
+      alice: async request => {
+        // The plan may reach it before its task does.
+        if (!heard(request).includes('<task')) return 'Hm.'
+        if (!JSON.stringify(request.messages).includes('ask_user'))
+          return {
+            calls: ['Which schema?', 'Which user?'].map(question => ({ name: 'ask_user', args: { question } })),
+          }
+        // Asked about the plan while it waits for two answers itself, it thinks of nothing, but not at once.
+        await late.opened
+        return /closes a circle/.test(heard(request)) ? complete : 'Hm.'
+      },
+    },
+    { mode: 'dir', approvals: { question: 'bob', plan_request: 'alice' } },
+  )
+  const give = (assignee: string) => ask(team.root, 'task.add', { tasks: [{ title: assignee, assignee, needs: [] }] })
+  await team.up()
+  await give('carol')
+  await until(async () => (await status(team.root)).leases.held.length === 1, 60_000)
+  await give('bob')
+  await until(async () => (await status(team.root)).requests.some(({ type }) => type === 'plan_request'), 60_000)
+  await give('alice')
+  const named = /a circle: .*bob waits for carol \(req_2\).*any decision in it ends it \(team reject req_\d\)/
+  await until(async () => named.test(await wrong(team.root)), 60_000)
+  expect(await wrong(team.root)).toMatch(
+    /carol waits for alice \(req_3\).*alice waits for bob|alice waits for bob.*carol waits for alice/,
+  )
+  late.open()
+  await until(async () => (await ask(team.root, 'task.get', { id: '3' })).task.status === 'completed', 60_000)
+  for (const id of ['req_4', 'req_5'])
+    expect((await ask(team.root, 'request.get', { id })).request).toMatchObject({
+      type: 'question',
+      outcome: 'withdrawn',
+      reason: expect.stringContaining('it closes a circle'),
+    })
+  await teamOk(['approve', '3', '--root', team.root])
+  await until(async () => (await status(team.root)).tasks.every(({ status }) => status === 'completed'), 60_000)
+  expect(await wrong(team.root)).not.toContain('a circle')
 })
