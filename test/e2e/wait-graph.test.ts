@@ -41,7 +41,7 @@ test('a lead that ends its turns without deciding is asked once more, then the h
 test('two that wait for each other, one for an answer and one for a lease, are freed once the asked one passed its turn', async () => {
   const team = await scriptedTeam(
     {
-      alice: async request => {
+      alice: async (request, n) => {
         if (n === 0) return open('resource_request', { data: { kind: 'name', what: ['db'], seconds: 600 } })
         if (n === 1) {
           await until(async () => (await status(team.root)).leases.queued.length === 1, 60_000)
