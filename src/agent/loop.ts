@@ -23,7 +23,10 @@ export interface TurnOptions {
   readonly session: Session
   /** Asked before each model call, always after all tool results. */
   boundary(): Promise<Boundary>
-  /** Asked before each boundary that a model call follows, with the tokens it will send about: why not, or null. */
+  /**
+   * Asked before each boundary that a model call follows, with the tokens it will send about: why not, or null. A turn that is
+   * stopped by it has not ended: the next one is the same, and still owes what it owed.
+   */
   mayCall(input: number): Promise<string | null>
   /** Asked after all results of a round and after each boundary: a reason to end here, or null. */
   endsHere(): string | null
@@ -79,16 +82,19 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
   const schemas = o.tools.map(tool => tool.schema)
   const finish = (end: TurnEnd): TurnEnd => {
     // A turn that was broken off is still open: it goes on when the thread comes back.
-    if (end.how !== 'aborted') session.append({ k: 'turn', turn: context.turn, step: 'end', how: end.how })
+    if (end.how !== 'aborted' && context.inTurn)
+      session.append({ k: 'turn', turn: context.turn, step: 'end', how: end.how })
     return end
   }
-  if (!context.inTurn) session.append({ k: 'turn', turn: context.turn + 1, step: 'start' })
   let nudged = 0
   let shrunk = false
   for (let round = 0; ; round++) {
     if (signal.aborted) return finish({ how: 'aborted' })
-    const early = o.endsHere() ?? (await o.mayCall(context.estimate(schemas)))
+    const early = o.endsHere()
     if (early !== null) return finish({ how: 'stopped', reason: early })
+    const no = await o.mayCall(context.estimate(schemas))
+    if (no !== null) return { how: 'stopped', reason: no }
+    if (!context.inTurn) session.append({ k: 'turn', turn: context.turn + 1, step: 'start' })
     const { items, mail, taken } = await o.boundary()
     session.take(items, mail)
     await taken?.()

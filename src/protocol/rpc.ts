@@ -102,6 +102,8 @@ export const rpcMethods = {
 
   /** Before a call of the model: may it take about so many tokens? What it takes is kept free until it is told, or the next is asked about. */
   'budget.reserve': z.strictObject({ input: z.number().min(0), output: z.number().min(0) }),
+  /** Why it rests still, since the human said no; null where it does not. */
+  'budget.rests': z.strictObject({}),
 
   /** What a merge would bring: of a request or a task. */
   diff: z.strictObject({ id: z.string() }),
@@ -317,6 +319,7 @@ export interface RpcResults {
   'permission.list': { rules: GivenRule[]; unused: RequestOf<'permission_request'>[] }
   'permission.remove': { removed: string }
   'budget.reserve': OverBudget | null
+  'budget.rests': string | null
   diff: { title: string; stat: string; patch: string }
   land: LandReport
   down: DownReport

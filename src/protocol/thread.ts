@@ -54,7 +54,8 @@ export interface AssignedTask {
 /** From a teammate's thread to the daemon. Parsed there; anything else is logged and ignored. */
 export const FromThread = z.discriminatedUnion('t', [
   z.object({ t: z.literal('req'), id: z.number().int(), method: z.string(), params: z.unknown() }),
-  z.object({ t: z.literal('ready') }),
+  /** `goesOn`: with what it was at before its restart, so nothing is to be given to it yet. */
+  z.object({ t: z.literal('ready'), goesOn: z.boolean().optional() }),
   z.object({ t: z.literal('beat'), progress: z.number() }),
   z.object({
     t: z.literal('state'),

@@ -68,7 +68,9 @@ export class Budget {
   readonly #reserved = new Map<string, Amounts>()
   /** What was approved, by cap. */
   readonly #raises = new Map<string, number>()
-  #wake: (() => void) | null = null
+  /** Who rests, since the human said no to more than this cap. */
+  readonly #resting = new Map<string, { readonly over: Cap; readonly why: string }>()
+  #wake: ((name: string) => void) | null = null
 
   constructor(o: { store: Store; roster: Roster; requests: Requests; tasks: Tasks }) {
     this.#store = o.store
@@ -82,9 +84,10 @@ export class Budget {
     })
   }
 
-  /** From now on whoever waits for a cap is woken by `wake` when there is more. */
-  start(wake: () => void): void {
+  /** Looks at what changed while no daemon ran. From now on whoever waits for a cap is woken by `wake` when that is another. */
+  start(wake: (name: string) => void): void {
     this.#wake = wake
+    this.look()
   }
 
   /** What the session of `name` used by now. Told again, it changes nothing. */
@@ -140,19 +143,35 @@ export class Budget {
     const need = { tokens: input + output, cost: costOf({ input, cachedInput: 0, output }, price) }
     this.#reserved.delete(name)
     const over = this.#caps(name, task).find(({ cap, spent, reserved, unit }) => spent + reserved + need[unit] > cap)
+    this.#resting.delete(name)
     if (over) return this.#ask(name, task, over, need)
     this.#reserved.set(name, need)
     return ok(null)
   }
 
-  /** Ends what is asked about caps that are higher by now, or that the human said no to, and wakes whoever waits for one. */
+  /**
+   * Ends what is asked about caps that are higher by now, or that the human said no to, and wakes who asked. Of those who rest,
+   * only who has another cap by now: the others would be given what they cannot work on.
+   */
   look(): void {
+    const woken = new Set<string>()
     for (const request of this.#requests.waiting()) {
       if (!isBudget(request)) continue
       const why = this.#moot(request)
-      if (why !== null) this.#requests.end(request.id, 'withdrawn', 'supervisor', why)
+      if (why === null) continue
+      this.#requests.end(request.id, 'withdrawn', 'supervisor', why)
+      woken.add(request.from)
     }
-    this.#wake?.()
+    for (const name of this.#resting.keys()) if (this.rests(name) === null) woken.add(name)
+    for (const name of woken) this.#wake?.(name)
+  }
+
+  /** Why `name` rests, over restarts of its thread, until its cap is another one; null where it does not. */
+  rests(name: string): string | null {
+    const { over, why } = this.#resting.get(name) ?? {}
+    if (over === undefined || why === undefined) return null
+    const now = this.#on(over.scope, over.of).find(({ unit }) => unit === over.unit)
+    return now && this.#refusal(now, now.cap) !== null ? why : null
   }
 
   /** A request that was decided: what was given stands in it, and counts from then on. */
@@ -209,7 +228,11 @@ export class Budget {
     const waiting = this.#requests.waiting(name).find(each => isBudget(each) && capKey(each.data) === capKey(over))
     if (waiting) return ok({ request: waiting.id, scope, why: used })
     const no = this.#refusal(over, cap)
-    if (no !== null) return ok({ request: null, scope, why: `${used}; ${no}` })
+    if (no !== null) {
+      const why = `${used}; ${no}`
+      if (scope !== 'task') this.#resting.set(name, { over, why })
+      return ok({ request: null, scope, why })
+    }
     const raise = Math.max(said, spent + reserved + need[unit] - cap)
     const data: BudgetData = {
       task,
@@ -246,7 +269,7 @@ export class Budget {
   /** That the human said no to more than this, and what is left to do; null where nobody did. */
   #refusal(of: Pick<BudgetData, 'scope' | 'of' | 'unit'>, cap: number): string | null {
     const isThis = (each: Request): each is BudgetRequest =>
-      isBudget(each) && each.status === 'rejected' && each.data.cap === cap && capKey(each.data) === capKey(of)
+      isBudget(each) && each.status === 'rejected' && each.data.cap >= cap && capKey(each.data) === capKey(of)
     const no = this.#requests.all().filter(isThis).at(-1)
     return no ? refused(no) : null
   }

@@ -96,9 +96,9 @@ export class Crew {
     this.threads.send(name, { t: 'mail', urgent: isUrgent(stored) })
   }
 
-  /** Everybody looks again whether there is something to go on with. */
-  wake(): void {
-    for (const { name } of this.#o.core.members) this.threads.send(name, { t: 'mail', urgent: false })
+  /** It looks again whether there is something to go on with. */
+  wake(name: string): void {
+    this.threads.send(name, { t: 'mail', urgent: false })
   }
 
   /** What config.json forbids by now binds from the next command on, also in a thread that is to be started anew for it later. */

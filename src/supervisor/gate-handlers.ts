@@ -7,6 +7,7 @@ import { endUse, listPermissions, removePermission, usePermission } from './perm
 type Methods =
   | 'task.gate'
   | 'budget.reserve'
+  | 'budget.rests'
   | 'permission.use'
   | 'permission.done'
   | 'permission.list'
@@ -20,6 +21,7 @@ export const gateHandlers = (core: Core): Pick<Table, Methods> => ({
     if (!over.ok || over.value !== null) await core.store.flushed()
     return over
   },
+  'budget.rests': (_params, { actor }) => ok(core.budget.rests(actor)),
   'permission.use': async ({ command }, { actor }) => {
     const use = usePermission(core, actor, command)
     await core.store.flushed()

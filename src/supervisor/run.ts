@@ -253,7 +253,7 @@ export class Run implements Daemon {
     // A merge that has to be verified keeps nobody from starting: it is made when the first task is given out.
     await this.#base.look()
     if (this.#ended) return
-    this.#core.budget.start(() => this.#crew.wake())
+    this.#core.budget.start(name => this.#crew.wake(name))
     this.#core.leases.start({
       runs: name => this.#core.roster.has(name) && isLive(this.#core, name),
       onFailure: error => this.fatal(error),

@@ -284,7 +284,7 @@ export class Threads {
     if (message.t === 'ready') {
       this.#started(mate)
       mate.status = { ...mate.status, stall: null }
-      if (free) this.#set(mate, { state: 'idle', waiting: null })
+      if (free) this.#set(mate, { state: message.goesOn ? 'working' : 'idle', waiting: null })
     }
     if (message.t === 'state' && free) this.#set(mate, { state: message.state, waiting: message.waiting })
     if (message.t === 'usage') {

@@ -1,4 +1,4 @@
-import { isParking, type Request } from '../protocol/request.ts'
+import { isBudget, isParking, type Request } from '../protocol/request.ts'
 import { isEnded } from '../protocol/task.ts'
 import type { Requests } from './requests.ts'
 import type { Roster } from './roster.ts'
@@ -32,7 +32,10 @@ const stale = ({ tasks }: Ledger, request: Request): string | null => {
   return isEnded(task) ? `task ${task.id} was ${task.status}${task.error === null ? '' : `: ${task.error}`}` : null
 }
 
-/** Does this teammate wait for what somebody still has to decide about its task (a lease is no such thing: it goes with its asker)? */
+/**
+ * Does this teammate wait for what somebody still has to decide about its task (a lease is no such thing: it goes with its
+ * asker)? More of a budget it may have asked for before it had this task: it waits for that all the same.
+ */
 export const isParked = ({ requests, tasks }: Ledger, name: string): boolean => {
   const task = tasks.inHand(name)?.value.id ?? null
   return requests
@@ -43,7 +46,7 @@ export const isParked = ({ requests, tasks }: Ledger, name: string): boolean => 
         isParking(each) &&
         each.to !== 'supervisor' &&
         'task' in each.data &&
-        each.data.task === task,
+        (each.data.task === task || isBudget(each)),
     )
 }
 

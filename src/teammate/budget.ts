@@ -23,6 +23,12 @@ export class Budget {
     return over
   }
 
+  /** Why there is still none, after a restart; null where there may be. */
+  async rests(): Promise<string | null> {
+    const why = await this.#o.call('budget.rests', {})
+    return why.ok ? why.value : null
+  }
+
   /** May the model be called, with about `input` tokens? null: it may. Else why not; the mail stays unread until it may. */
   async mayCall(input: number): Promise<string | null> {
     const { call, parking, intake, answer } = this.#o

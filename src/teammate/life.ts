@@ -57,7 +57,6 @@ export class Life {
   readonly #opening: Item[] = []
   /** The history was refused: the next context begins anew. */
   #spoiled = false
-  #resume = false
   #turn = new AbortController()
   #wake: (() => void) | null = null
 
@@ -126,8 +125,7 @@ export class Life {
 
   /** Lives until it is stopped or has drained; answers why. A throw is a bug or a dead disk. */
   async run(): Promise<string> {
-    await this.#recover()
-    this.#voice.ready()
+    this.#voice.ready(await this.#recover())
     for (;;) {
       if (this.#ending !== null) return this.#ending
       if (this.#next) await this.#work(this.#next)
@@ -141,12 +139,12 @@ export class Life {
     this.#voice.show('draining')
   }
 
-  /** After a crash: what the journal says, held against what the holder says. */
-  async #recover(): Promise<void> {
+  /** After a crash: what the journal says, held against what the holder says. Does it go on with something but a task? */
+  async #recover(): Promise<boolean> {
     const { session, member } = this.#o
     const { context } = session
     this.#voice.usage()
-    if (session.isNew) return session.begin(this.#o.prefix(), false)
+    if (session.isNew) session.begin(this.#o.prefix(), false)
     if (session.cutBytes > 0) {
       const text = `${session.cutBytes} bytes of an entry that was never finished were cut from ${session.file}`
       this.#voice.event('journal.cut', { text })
@@ -156,13 +154,15 @@ export class Life {
       const found = await this.#o.call('task.get', { id })
       const task = found.ok ? found.value.task : null
       // Still in hand: it will be assigned again, and the turn goes on from there.
-      if (task?.status === 'in_progress' && task.owner === member.name && task.claimed === null) return
+      if (task?.status === 'in_progress' && task.owner === member.name && task.claimed === null) return false
       const now = task === null ? 'it is gone' : task.claimed ? 'claimed done' : task.status
       this.#closeTask(`left while the thread was down: ${now}`)
       this.#notes.push(`You were restarted. Task ${id} is not in your hands any more.`)
     }
     await this.#parking.resume(null)
-    this.#resume = context.inTurn
+    this.#broken = await this.#budget.rests()
+    if (context.inTurn) this.#notes.push(interruptedNote(session.wasInterrupted))
+    return this.#broken !== null || this.#parking.isDue || context.inTurn
   }
 
   /** Waits for a word of the daemon, unless one came since the last look. */
@@ -230,9 +230,10 @@ export class Life {
       if (done()) return
       const end = await this.#oneTurn()
       if (done()) return
-      if (this.#parking.isDue) continue
+      // Before what it waits for: what is urgent cannot be thought about either, and would call it again and again.
       const over = this.#budget.takeOver()
       if (over) await this.#outOfBudget(over)
+      else if (this.#parking.isDue) continue
       else if (end.how === 'rounds') await this.#fail(`${rounds} rounds went by without an end (limits.rounds)`)
       else if (end.how === 'ended') {
         parks = 0
@@ -254,8 +255,9 @@ export class Life {
 
   /** A task that is too dear fails; one that there is no budget left for at all goes back, and this teammate rests. */
   async #outOfBudget({ scope, why }: OverBudget): Promise<void> {
-    await this.#fail(why, scope === 'task' ? 'task.fail' : 'task.release')
+    // Before the task goes back: a word that there is more may come meanwhile.
     if (scope !== 'task') this.#broken = why
+    await this.#fail(why, scope === 'task' ? 'task.fail' : 'task.release')
   }
 
   async #fail(reason: string, how: 'task.fail' | 'task.release' = 'task.fail'): Promise<void> {
@@ -287,12 +289,11 @@ export class Life {
     const { session } = this.#o
     let choice = this.#parking.isDue ? null : await this.#intake.next(session.mail)
     if (choice && (await this.#agreeToStop(choice))) return true
-    if (!choice && !this.#resume && !this.#parking.isDue) return false
+    const isOpen = session.context.inTurn && session.context.task === null
+    if (!choice && !isOpen && !this.#parking.isDue) return false
     // A prefix that stays the same costs less, so it is begun anew only when it must be.
-    const isLong = !session.context.inTurn && isLarge(session, this.#o.member.model.contextWindow)
+    const isLong = !isOpen && isLarge(session, this.#o.member.model.contextWindow)
     if (this.#spoiled || isLong) this.#renew()
-    if (this.#resume && session.context.inTurn) this.#notes.push(interruptedNote(session.wasInterrupted))
-    this.#resume = false
     this.#turn = new AbortController()
     this.#voice.show('working')
     let parks = 0
@@ -305,8 +306,8 @@ export class Life {
       }
       const end = await this.#oneTurn(choice)
       choice = null
-      if (this.#parking.isDue) continue
       this.#broken = this.#budget.takeOver()?.why ?? null
+      if (this.#parking.isDue && this.#broken === null) continue
       if (this.#broken !== null || end.how !== 'fault' || this.#ending !== null) return true
       if (!isRetryable(end.fault.kind) || parks >= mostParks) {
         this.#voice.event('warning', { text: `mail could not be answered: ${sayFault(end.fault)}` })

@@ -39,8 +39,8 @@ export class Voice {
     this.#o = o
   }
 
-  ready(): void {
-    this.#o.post({ t: 'ready' })
+  ready(goesOn: boolean): void {
+    this.#o.post({ t: 'ready', goesOn })
   }
 
   show(state: State, waiting: Waiting | null = null): void {

@@ -4,7 +4,18 @@ import { expect, test } from 'vitest'
 import type { Reply, ScriptedRequest } from '../../src/model/scripted.ts'
 import type { BudgetRequest } from '../../src/protocol/request.ts'
 import { team, teamOk, until } from '../support/cli.ts'
-import { ask, gate, heard, killed, lastSaid, type Script, scriptedTeam, status } from '../support/scripted-team.ts'
+import {
+  ask,
+  gate,
+  heard,
+  inboxOf,
+  journal,
+  killed,
+  lastSaid,
+  type Script,
+  scriptedTeam,
+  status,
+} from '../support/scripted-team.ts'
 
 const uses = (prompt: number, completion: number) => ({
   prompt_tokens: prompt,
@@ -201,4 +212,94 @@ test('an endpoint that tells nothing of what was used is counted by our own esti
   const [request] = await asked(root)
   expect(request?.data.spent).toBeGreaterThan(40_000)
   expect(request?.data.spent).toBeLessThanOrEqual(60_000 + 2_500 - 1_024)
+})
+
+test('a cap that was raised while no daemon ran lets it go on at the next start', async () => {
+  const { root, up } = await scriptedTeam({ alice: busy(4) }, { budget: { team: { tokens: 70_000 } } })
+  await teamOk(['task', 'add', 'One', '--root', root])
+  const daemon = await up()
+  await waits(root)
+  await killed(daemon)
+  edit(root, config => {
+    config.budget = { team: { tokens: 5_000_000 } }
+  })
+  await up()
+  expect(await ended(root)).toMatchObject({ status: 'completed', attempts: 1 })
+  expect((await asked(root)).map(({ outcome }) => outcome)).toEqual(['withdrawn'])
+})
+
+test('what a person asked is answered after all, approved or raised after a rejection, over a restart of the thread', async () => {
+  const script: Script = (_request, n) => (n === 0 ? works(uses(9000, 10)) : 'It is 42.')
+  const { root, up, requests } = await scriptedTeam(
+    { alice: script, bob: script },
+    { budget: { teammate: { tokens: 10_000 } } },
+  )
+  const answered = (name: string) =>
+    until(async () => (await inboxOf(root, 'user')).items.some(({ stored: { message } }) => message.from === name))
+  await up()
+  for (const name of ['alice', 'bob']) {
+    await teamOk(['send', name, 'What is it?', '--root', root])
+    await waits(root, name)
+  }
+  await teamOk(['approve', 'req_1', '--root', root])
+  await answered('alice')
+  await teamOk(['reject', 'req_2', '--root', root])
+  await rests(root, 'bob')
+  edit(root, config => {
+    config.limits = { messageBatch: 7 }
+  })
+  await until(
+    async () => (await journal(root)).filter(({ event, by }) => event === 'teammate.ready' && by === 'bob')[1],
+  )
+  await rests(root, 'bob')
+  expect(requests('bob')).toHaveLength(1)
+  edit(root, config => {
+    config.budget = { teammate: { tokens: 90_000 } }
+  })
+  await answered('bob')
+})
+
+test('who rests since more was refused is given no task by any edit of config.json, nor by a restart of its thread', async () => {
+  const script = busy(9)
+  const { root, up } = await scriptedTeam({ alice: script, bob: script }, { budget: { team: { tokens: 70_000 } } })
+  await up()
+  await teamOk(['task', 'add', 'One', '--root', root])
+  await until(async () => (await asked(root)).length === 1, 40_000)
+  await teamOk(['reject', 'req_1', '--root', root])
+  for (const name of ['alice', 'bob']) await rests(root, name)
+  const { attempts } = (await ask(root, 'task.get', { id: '1' })).task
+  const ready = async () => (await journal(root)).filter(({ event }) => event === 'teammate.ready').length
+  for (const [limits, starts] of [
+    [{ returns: 7 }, 2],
+    [{ returns: 7, messageBatch: 7 }, 4],
+  ] as const) {
+    edit(root, config => {
+      config.limits = limits
+    })
+    await until(async () =>
+      (await journal(root)).some(({ info }) => JSON.stringify(info)?.includes(Object.keys(limits).at(-1) ?? '')),
+    )
+    await until(async () => (await ready()) === starts)
+    for (const name of ['alice', 'bob']) await rests(root, name)
+    expect((await ask(root, 'task.get', { id: '1' })).task).toMatchObject({ status: 'pending', attempts })
+  }
+})
+
+test('refused while it waits for an answer too: what is urgent does not call it again and again, its task goes back', async () => {
+  const alice: Script = (request, n) =>
+    n < 2
+      ? works()
+      : n === 2
+        ? { calls: [{ name: 'ask_user', args: { question: 'Tabs?' } }], usage: uses(30_000, 10) }
+        : done(request)
+  const { root, up } = await scriptedTeam({ alice }, { budget: { team: { tokens: 93_500 } } })
+  await up()
+  await teamOk(['task', 'add', 'One', '--root', root])
+  await waits(root)
+  await teamOk(['send', 'alice', 'Hurry!', '--urgent', '--root', root])
+  await until(async () => (await asked(root)).length === 1, 40_000)
+  await teamOk(['reject', 'req_2', '--root', root])
+  await rests(root, 'alice')
+  expect((await ask(root, 'task.get', { id: '1' })).task).toMatchObject({ status: 'pending', owner: null })
+  expect((await ask(root, 'request.get', { id: 'req_1' })).request).toMatchObject({ outcome: 'withdrawn' })
 })

@@ -1,8 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { renderBudget } from '../../src/cli/render/status.ts'
+import type { Paint } from '../../src/cli/render/text.ts'
 import { unwrap } from '../../src/lib/result.ts'
 import { costOf, since } from '../../src/protocol/amount.ts'
-import type { BudgetRequest } from '../../src/protocol/request.ts'
+import type { BudgetRequest, Request } from '../../src/protocol/request.ts'
+import { isParked } from '../../src/supervisor/withdraw.ts'
 import { coreOf } from '../support/core.ts'
 
 const team = (budget: object, more: object = {}) =>
@@ -158,4 +161,62 @@ describe('a cap', () => {
     core.budget.look()
     expect(core.requests.get('req_2')?.value.outcome).toBe('withdrawn')
   })
+
+  test('refused at one cap is refused at a lower one; only who rests at a cap that is another by now is woken', async () => {
+    const { core, handlers } = team({ teammate: { tokens: 1000 } })
+    const woken: string[] = []
+    core.budget.start(name => woken.push(name))
+    const caps = (tokens: number) =>
+      core.roster.set(
+        { ...core.config },
+        core.members.map(member => (member.name === 'alice' ? { ...member, budget: { tokens } } : member)),
+        [],
+      )
+    for (const [name, id] of [
+      ['alice', 'req_1'],
+      ['bob', 'req_2'],
+    ] as const) {
+      core.budget.reserve(name, need(2000))
+      unwrap(await handlers.call('human', 'request.decide', { id, decision: 'reject' }))
+      core.budget.follow(core.requests.get(id)?.value as Request)
+      core.budget.reserve(name, need(2000))
+      expect(core.budget.rests(name)).toContain(`human rejected ${id}`)
+    }
+    caps(500)
+    core.budget.look()
+    expect(unwrap(core.budget.reserve('alice', need(2000)))).toMatchObject({ request: null })
+    expect(woken).toEqual([])
+    caps(1500)
+    core.budget.look()
+    expect(woken).toEqual(['alice'])
+    expect([core.budget.rests('alice'), core.budget.rests('bob')]).toEqual([null, expect.stringContaining('req_2')])
+  })
+
+  test('who asked for more before it had a task waits for that with the task in hand', () => {
+    const { core } = team({ team: { tokens: 1000 } })
+    core.budget.reserve('alice', need(2000))
+    core.tasks.add([{ title: 'one' }], { by: 'human' })
+    unwrap(core.tasks.move('1', 'supervisor', { move: 'start', owner: 'alice', branch: null }))
+    expect(isParked(core, 'alice')).toBe(true)
+    expect(isParked(core, 'bob')).toBe(false)
+  })
+})
+
+test('on the status screen each cap that counts has a line; where none does there is no heading either', () => {
+  const row = (n: number, spent: number) => ({
+    scope: 'task' as const,
+    of: `${n}`,
+    unit: 'tokens' as const,
+    spent,
+    cap: 100,
+  })
+  const plain = (text: string) => text
+  const paint = { bold: plain, dim: plain, red: plain, yellow: plain, green: plain } as unknown as Paint
+  expect(renderBudget([row(1, 49)], paint)).toEqual([])
+  const many = renderBudget(
+    Array.from({ length: 30 }, (_, n) => row(n, 50)),
+    paint,
+  )
+  expect(many[0]).toContain('BUDGET')
+  expect(many.at(-1)).toBe('  … and 5 more: team status --json')
 })

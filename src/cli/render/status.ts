@@ -13,7 +13,7 @@ export const renderStatus = (status: Status, now: number, c: Paint, columns = pi
     head(status, now, c),
     `\n${c.bold('TEAMMATES')}\n${teammates(status.teammates, now, c)}`,
     `\n${tasks(status, c)}`,
-    ...(status.budget.length > 0 ? [`\n${budgets(status.budget, c)}`] : []),
+    ...renderBudget(status.budget, c),
     ...(hasLeases(status) ? [`\n${renderLeases(status.leases, now, c)}`] : []),
     ...(toDecide(status).length > 0 ? [`\n${waitingRequests(toDecide(status), now, c, columns)}`] : []),
     ...(status.pendingChanges.length > 0
@@ -130,17 +130,17 @@ export const renderTasks = (list: readonly TaskShown[], c: Paint): string =>
   )
 
 /** What is used of each cap; tasks only where they come near theirs. */
-const budgets = (list: readonly BudgetShown[], c: Paint): string => {
+export const renderBudget = (list: readonly BudgetShown[], c: Paint): string[] => {
   const share = ({ spent, cap }: BudgetShown) => spent / cap
   const near = list.filter(each => each.scope !== 'task' || share(each) >= 0.5)
-  return `${c.bold('BUDGET')}\n${table(
-    near.slice(0, most).map(each => {
-      const percent = `${Math.floor(share(each) * 100)}%`
-      const colour = share(each) >= 1 ? c.red : share(each) >= 0.8 ? c.yellow : c.dim
-      return [whose(each), usedOf(each), colour(percent)]
-    }),
-    '  ',
-  )}`
+  if (near.length === 0) return []
+  const rows = near.slice(0, most).map(each => {
+    const percent = `${Math.floor(share(each) * 100)}%`
+    const colour = share(each) >= 1 ? c.red : share(each) >= 0.8 ? c.yellow : c.dim
+    return [whose(each), usedOf(each), colour(percent)]
+  })
+  const rest = near.length - rows.length
+  return [`\n${c.bold('BUDGET')}`, table(rows, '  '), ...(rest > 0 ? [`  … and ${rest} more: team status --json`] : [])]
 }
 
 /** Requests that wait, each with the command that decides it. */
