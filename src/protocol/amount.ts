@@ -28,15 +28,18 @@ export const since = (seen: Used, used: Used): Used => {
   }
 }
 
-/** `12,000 tokens`, `1.25`. */
+/** Small ones to four digits, as a cap may be smaller than a cent. */
+const money = (n: number): number => Number(n >= 1 ? n.toFixed(4) : n.toPrecision(4))
+
+/** `12,000 tokens`, `cost 1.25`. */
 export const amount = (unit: Unit, n: number): string =>
-  unit === 'tokens' ? `${Math.ceil(n).toLocaleString('en-US')} tokens` : `cost ${Number(n.toFixed(4))}`
+  unit === 'tokens' ? `${Math.ceil(n).toLocaleString('en-US')} tokens` : `cost ${money(n)}`
 
 /** `12,000 of 50,000 tokens`, `cost 1.25 of 5`. */
 export const usedOf = ({ unit, spent, cap }: { unit: Unit; spent: number; cap: number }): string =>
   unit === 'tokens'
     ? `${Math.ceil(spent).toLocaleString('en-US')} of ${amount(unit, cap)}`
-    : `${amount(unit, spent)} of ${Number(cap.toFixed(4))}`
+    : `${amount(unit, spent)} of ${money(cap)}`
 
 /** `the team`, `alice`, `task 3`. */
 export const whose = ({ scope, of }: Pick<BudgetData, 'scope' | 'of'>): string =>

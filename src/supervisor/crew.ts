@@ -57,7 +57,8 @@ export class Crew {
         message: (name, message, reply) => this.#heard(name, message, reply),
         state: (name, status) => {
           const held = o.holdsBack(name)
-          if (status.state !== 'working') o.core.budget.release(name)
+          // Who waits for the model in the middle of a call makes it all the same, later.
+          if (status.state !== 'working' && status.state !== 'waiting') o.core.budget.release(name)
           if (status.state === 'idle' && !held) this.dispatch.idle(name)
           else this.dispatch.busyNow(name)
           this.#tellState(name, status)
@@ -177,6 +178,7 @@ export class Crew {
       if (text !== null) this.#o.notices.stalled(name, task, text)
     } else if (message.t === 'state' && message.state === 'idle') hint()
     else if (message.t === 'event') {
+      if (message.event === 'model.failed') core.budget.release(name)
       // A thread's own words may carry what a command printed; the journal must not hold a secret.
       const info = JSON.parse(redact(JSON.stringify(message.info))) as Record<string, unknown>
       store.note({ event: message.event, by: name, info })

@@ -1,6 +1,8 @@
+import { type Item, renderItems } from '../agent/items.ts'
+import { tokens } from '../agent/tokens.ts'
 import { unwrap } from '../lib/result.ts'
 import type { Call, OverBudget } from '../protocol/rpc.ts'
-import type { Intake } from './intake.ts'
+import type { Choice, Intake } from './intake.ts'
 import type { Parking } from './parking.ts'
 
 /** Tokens of an answer that are kept free where config.json does not bound it. */
@@ -29,9 +31,14 @@ export class Budget {
     return why.ok ? why.value : null
   }
 
-  /** May the model be called, with about `input` tokens? null: it may. Else why not; the mail stays unread until it may. */
-  async mayCall(input: number): Promise<string | null> {
+  /**
+   * May the model be called, with about `context` tokens, and what is told it now? null: it may. Else why not; the mail stays
+   * unread until it may.
+   */
+  async mayCall(context: number, told: readonly Item[], mail: Choice | null): Promise<string | null> {
     const { call, parking, intake, answer } = this.#o
+    const read = (mail?.picked ?? []).map(({ stored }) => stored.message.content)
+    const input = context + tokens([renderItems(told), ...read].join('\n'))
     // A daemon that cannot tell is ending, or has a bug: nothing goes on without its word.
     const over = unwrap(await call('budget.reserve', { input, output: answer }))
     this.#over = null

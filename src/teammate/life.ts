@@ -347,7 +347,7 @@ export class Life {
         const taken = () => this.#intake.acknowledge(choice.mark.upTo, { turn: session.context.turn, indexes })
         return { items: all, mail: choice.mark, taken }
       },
-      mayCall: input => this.#budget.mayCall(input),
+      mayCall: input => this.#budget.mayCall(input, [...this.#notes.map(note), ...this.#opening], chosen),
       endsHere: () => this.#ending ?? (this.#left?.gone ? this.#left.how : null) ?? this.#parking.reason(),
       limits: { rounds: limits.rounds, retries: limits.modelRetries, window: member.model.contextWindow ?? null },
       backoff: this.#o.backoff ?? defaultBackoff,

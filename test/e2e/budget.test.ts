@@ -303,3 +303,36 @@ test('refused while it waits for an answer too: what is urgent does not call it 
   expect((await ask(root, 'task.get', { id: '1' })).task).toMatchObject({ status: 'pending', owner: null })
   expect((await ask(root, 'request.get', { id: 'req_1' })).request).toMatchObject({ outcome: 'withdrawn' })
 })
+
+test('the first call counts with the task and the mail that it brings', async () => {
+  const done = () => 'Read.'
+  const { root, up, requests } = await scriptedTeam(
+    { alice: done, bob: done },
+    { budget: { teammate: { tokens: 8000 } } },
+  )
+  await teamOk(['task', 'add', 'Long', '--description', 'word '.repeat(8000), '--assignee', 'alice', '--root', root])
+  await teamOk(['send', 'bob', 'word '.repeat(8000), '--root', root])
+  await up()
+  for (const name of ['alice', 'bob']) {
+    await waits(root, name)
+    expect(requests(name)).toHaveLength(0)
+  }
+})
+
+test('who waits for the endpoint in the middle of a call keeps what that call was promised', async () => {
+  const alice: Script = (_request, n) => (n === 0 ? { status: 429, headers: { 'retry-after': '8' } } : 'Read.')
+  const { root, up, requests } = await scriptedTeam(
+    { alice, bob: () => 'Read.' },
+    { budget: { team: { tokens: 4000 } } },
+  )
+  await up()
+  await teamOk(['send', 'alice', 'Hello?', '--root', root])
+  await until(async () => {
+    const mate = (await status(root)).teammates.find(({ name }) => name === 'alice')
+    return mate?.state === 'waiting' && mate.waiting?.what.includes('rate_limit')
+  })
+  await teamOk(['send', 'bob', 'Hello?', '--root', root])
+  await waits(root, 'bob')
+  expect([requests('alice').length, requests('bob').length]).toEqual([1, 0])
+  await until(() => requests('alice').length === 2)
+})

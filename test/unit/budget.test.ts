@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { renderBudget } from '../../src/cli/render/status.ts'
 import type { Paint } from '../../src/cli/render/text.ts'
 import { unwrap } from '../../src/lib/result.ts'
-import { costOf, since } from '../../src/protocol/amount.ts'
+import { costOf, since, usedOf } from '../../src/protocol/amount.ts'
 import type { BudgetRequest, Request } from '../../src/protocol/request.ts'
 import { isParked } from '../../src/supervisor/withdraw.ts'
 import { coreOf } from '../support/core.ts'
@@ -88,6 +88,13 @@ describe('what was used', () => {
     ).toBeCloseTo(0.6 * 2 + 0.4 * 0.5 + 1)
     expect(costOf({ input: 1_000_000, cachedInput: 400_000, output: 0 }, { in: 2, out: 10 })).toBeCloseTo(2)
     expect(costOf({ input: 1000, cachedInput: 0, output: 0 }, null)).toBe(0)
+  })
+
+  test('is told in digits that tell a small cap from nothing', () => {
+    expect(usedOf({ unit: 'cost', spent: 0.0000125, cap: 0.00002 })).toBe('cost 0.0000125 of 0.00002')
+    expect(usedOf({ unit: 'cost', spent: 0, cap: 20 })).toBe('cost 0 of 20')
+    expect(usedOf({ unit: 'cost', spent: 1.23456, cap: 1234567.5 })).toBe('cost 1.2346 of 1234567.5')
+    expect(usedOf({ unit: 'tokens', spent: 1, cap: 1 })).toBe('1 of 1 tokens')
   })
 
   test('since: a session whose numbers fell is another one', () => {
