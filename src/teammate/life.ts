@@ -14,6 +14,7 @@ import { type Choice, comesFirst, Intake } from './intake.ts'
 import { type LifeOptions, toolPlace } from './life-options.ts'
 import { waitForModel } from './model-wait.ts'
 import { Parking } from './parking.ts'
+import { standing } from './recover.ts'
 import { answerHuman } from './reply.ts'
 import { Stopping } from './shutdown.ts'
 import { endTaskFile, writeTaskFile } from './task-file.ts'
@@ -48,6 +49,8 @@ export class Life {
   readonly #notes: string[] = []
   #next: AssignedTask | null = null
   #inHand: AssignedTask | null = null
+  /** After a restart the one that is still in hand, and will be assigned again: what comes first is about it too. */
+  #known: Pick<AssignedTask, 'id' | 'branch'> | null = null
   /** How the task in hand left it, until its turn has ended too; `gone`: somebody took it, so the turn ends as well. */
   #left: { readonly how: string; readonly gone: boolean } | null = null
   #ending: string | null = null
@@ -67,6 +70,7 @@ export class Life {
     this.#call = watched(name, o.call, {
       taskLeft: how => {
         if (this.#inHand) this.#left = { how, gone: false }
+        this.#known = null
       },
       shutdown: reason => this.#drain(reason),
     })
@@ -102,9 +106,11 @@ export class Life {
     switch (message.t) {
       case 'assign':
         this.#next = message.task
+        if (this.#known?.id !== message.task.id) this.#known = null
         break
       case 'unassign':
         if (this.#next?.id === message.id) this.#next = null
+        if (this.#known?.id === message.id) this.#known = null
         if (this.#inHand?.id === message.id) {
           this.#left = { how: `taken away: ${message.reason}`, gone: true }
           this.#notes.push(`Task ${message.id} was taken out of your hands: ${message.reason}. Leave it.`)
@@ -151,11 +157,11 @@ export class Life {
     }
     if (context.task) {
       const { id } = context.task.item
-      const found = await this.#o.call('task.get', { id })
-      const task = found.ok ? found.value.task : null
-      // Still in hand: it will be assigned again, and the turn goes on from there.
-      if (task?.status === 'in_progress' && task.owner === member.name && task.claimed === null) return false
-      const now = task === null ? 'it is gone' : task.claimed ? 'claimed done' : task.status
+      const now = await standing(this.#o.call, member.name, id)
+      if (typeof now !== 'string') {
+        this.#known = { id, ...now }
+        return false
+      }
       this.#closeTask(`left while the thread was down: ${now}`)
       this.#notes.push(`You were restarted. Task ${id} is not in your hands any more.`)
     }
@@ -182,8 +188,6 @@ export class Life {
       }
     })
   }
-
-  // --- the task in hand
 
   async #work(task: AssignedTask): Promise<void> {
     const { session, shell, root, view, clock } = this.#o
@@ -282,8 +286,6 @@ export class Life {
     if (told !== null) this.#notes.push(told)
   }
 
-  // --- mail
-
   /** One turn for what came while nothing was in hand; false when there was nothing. */
   async #answerMail(): Promise<boolean> {
     const { session } = this.#o
@@ -324,8 +326,6 @@ export class Life {
     return this.#stopping.agrees(choice, this.#inHand ? why : 'nothing in hand', onlyAll)
   }
 
-  // --- turns
-
   async #oneTurn(first: Choice | null = null): Promise<TurnEnd> {
     const { session, model, tools, limits, member, gate } = this.#o
     const { signal } = this.#turn
@@ -360,7 +360,7 @@ export class Life {
   }
 
   #toolContext(signal: AbortSignal): ToolContext {
-    const task = () => (this.#inHand && !this.#left ? { id: this.#inHand.id, branch: this.#inHand.branch } : null)
+    const task = () => (this.#left ? null : (this.#inHand ?? this.#known))
     const park = (request: string) => this.#parking.park(request)
     return { ...toolPlace(this.#o), call: this.#call, read: this.#read, signal, park, task }
   }
