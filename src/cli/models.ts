@@ -1,7 +1,7 @@
-import { ok, type Result } from '../lib/result.ts'
+import { fail, ok, type Result } from '../lib/result.ts'
 import { resolveModel } from '../model/index.ts'
 import { startRunbook } from '../model/runbook/server.ts'
-import type { Member, ModelConfig } from '../protocol/config.ts'
+import { type Member, type ModelConfig, needsPrice } from '../protocol/config.ts'
 import type { Endpoints } from '../supervisor/daemon-options.ts'
 import type { Env } from './cli.ts'
 
@@ -55,6 +55,8 @@ const endpoints = async (
       return { ok: false, fault: { ...fault, message: `${member.name}: ${fault.message}` } }
     }
     const { config, keyEnv, needsRunbook } = model.value
+    if (member.capsCost && member.price === null && !needsRunbook)
+      return fail('config', `${member.name}: ${needsPrice}`)
     const key = keyEnv === null ? undefined : env[keyEnv]
     if (keyEnv !== null && key !== undefined && key !== '') {
       threadEnv[keyEnv] = key

@@ -79,7 +79,7 @@ const list = (cli: Cli, args: Globals & { id: string | undefined; all: boolean; 
       const got = await team.call('request.get', { id: args.id })
       if (!got.ok) return got
       if (args.json) cli.out.json(got.value.request)
-      else cli.out.say(renderRequest(got.value.request, cli.clock.wall(), cli.paint))
+      else cli.out.say(renderRequest(got.value.request, cli.clock.wall(), cli.paint, got.value.ifApproved))
       return ok(0)
     }
     const listed = await team.call('request.list', { all: args.all })

@@ -17,6 +17,7 @@ const memberKeys: { readonly [K in Exclude<keyof Member, 'name'>]: { readonly as
   model: { as: 'model', when: 'anew' },
   price: { as: 'price', when: 'now' },
   budget: { as: 'budget', when: 'now' },
+  capsCost: { as: 'budget', when: 'now' },
   tools: { as: 'tools', when: 'anew' },
   permissions: { as: 'permissions', when: 'anew' },
   skills: { as: 'skills', when: 'now' },
@@ -118,7 +119,7 @@ export const configChanges = (from: Config, to: Config): ConfigChanges => {
       const old = before.get(member.name)
       const what = old ? keysOf(memberKeys).filter(key => !isDeepStrictEqual(old[key], member[key])) : []
       if (what.length === 0) return []
-      const named = (list: typeof what) => list.map(key => memberKeys[key].as)
+      const named = (list: typeof what) => [...new Set(list.map(key => memberKeys[key].as))]
       const due = named(what.filter(key => memberKeys[key].when !== 'now'))
       const anew = what.some(key => memberKeys[key].when === 'anew')
       return [{ name: member.name, keys: named(what), due, anew }]

@@ -134,6 +134,8 @@ export interface Member {
   /** Of a million tokens of its model; null where config.json does not say. */
   readonly price: Price | null
   readonly budget: Caps
+  /** A cap on cost counts what its model uses. */
+  readonly capsCost: boolean
   readonly tools: readonly string[] | null
   readonly permissions: Permissions
   readonly autoClaim: boolean
@@ -157,6 +159,10 @@ export const defaultTools = [
   'write_file',
 ] as const
 
+/** What is wrong where a cap on cost counts a model whose price nobody said. */
+export const needsPrice =
+  'a budget caps its cost, so its model needs a price: "price": {"in": …, "out": …} for a million tokens, there or in model'
+
 /** The members of a validated config, in its order. */
 export const members = (config: Config): Member[] =>
   config.teammates.flatMap(mate => {
@@ -171,6 +177,8 @@ export const members = (config: Config): Member[] =>
     ]
     const merge = (a: readonly string[], b: readonly string[] | undefined) => [...new Set([...a, ...(b ?? [])])]
     const { price, ...model } = { ...config.model, ...mate.model }
+    const budget = { ...config.budget.teammate, ...mate.budget }
+    const caps = [config.budget.team, config.budget.task, budget]
     return names.map(name => ({
       name,
       role: mate.role,
@@ -178,7 +186,8 @@ export const members = (config: Config): Member[] =>
       systemPrompt: mate.system_prompt,
       model,
       price: price ?? null,
-      budget: { ...config.budget.teammate, ...mate.budget },
+      budget,
+      capsCost: caps.some(({ cost }) => cost !== undefined),
       tools,
       permissions: {
         allow: merge(config.permissions.allow, mate.permissions?.allow),

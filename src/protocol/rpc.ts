@@ -306,7 +306,7 @@ export interface RpcResults {
   'inbox.dead': { letters: (DeadLetter & { readonly seen: boolean })[]; cursor: number; last: number }
   'inbox.deadSeen': { cursor: number }
   'request.list': { requests: Request[] }
-  'request.get': { request: Request }
+  'request.get': { request: Request; ifApproved: string }
   'request.open': { request: Request }
   'plan.ask': { task: TaskShown }
   'plan.revise': { request: Request }

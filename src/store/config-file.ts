@@ -5,7 +5,7 @@ import { errnoOf, readPlain, unreadable } from '../lib/files.ts'
 import { type Jsonc, parseJsonc } from '../lib/jsonc.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
-import { Config, defaultTools, type Member, members } from '../protocol/config.ts'
+import { Config, defaultTools, type Member, members, needsPrice } from '../protocol/config.ts'
 import { leadNames, reservedNames } from '../protocol/ids.ts'
 import { type RequestType, requestTypes } from '../protocol/request-types.ts'
 
@@ -225,11 +225,13 @@ const unpriced = (config: Config): Problem[] => {
   return config.teammates.flatMap((mate, i): Problem[] => {
     const model = { ...config.model, ...mate.model }
     const isCapped = onAll || (mate.budget?.cost ?? teammate.cost) !== undefined
-    if (!isCapped || model.price !== undefined || model.provider === 'runbook') return []
+    // What `auto` comes to is known when the team starts, and looked at there.
+    const isAuto = (model.provider ?? 'auto') === 'auto' && model.baseURL === undefined && model.apiKeyEnv === undefined
+    if (!isCapped || model.price !== undefined || model.provider === 'runbook' || isAuto) return []
     return [
       {
         path: mate.model === undefined ? ['teammates', i] : ['teammates', i, 'model'],
-        text: `a budget caps its cost, so its model needs a price: "price": {"in": …, "out": …} for a million tokens, there or in model`,
+        text: needsPrice,
       },
     ]
   })

@@ -229,7 +229,7 @@ export class Budget {
     if (waiting) return ok({ request: waiting.id, scope, why: used })
     const no = this.#refusal(over, cap)
     if (no !== null) {
-      const why = `${used}; ${no}`
+      const why = `${no}; ${used}`
       if (scope !== 'task') this.#resting.set(name, { over, why })
       return ok({ request: null, scope, why })
     }

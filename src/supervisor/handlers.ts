@@ -1,5 +1,6 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
+import { effectOf } from '../protocol/request.ts'
 import {
   type Call,
   type InboxItem,
@@ -277,7 +278,7 @@ export const makeHandlers = (
     'request.get': ({ id }) => {
       const rec = requests.find(id)
       return rec
-        ? ok({ request: rec.value })
+        ? ok({ request: rec.value, ifApproved: effectOf(rec.value) })
         : fail('unknown', `there is no request ${id}`, 'team requests --all lists them')
     },
     'request.open': async (params, { actor }) => {

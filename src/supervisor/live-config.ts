@@ -393,6 +393,6 @@ const said = (changes: ConfigChanges): string =>
     ...changes.added.map(name => `${name} joins`),
     ...changes.removed.map(name => `${name} leaves`),
     ...changes.changed.map(({ name, keys }) => `${name}: ${keys.join(', ')}`),
-    ...[...changes.now, ...changes.anew].map(key => key),
+    ...[...changes.now, ...changes.anew].filter(key => !changes.changed.some(({ keys }) => keys.includes(key))),
     ...changes.later.map(key => `${key} (at the next team up)`),
   ].join('; ')

@@ -1,3 +1,4 @@
+import { isParking } from '../protocol/request.ts'
 import type { Core } from './core.ts'
 import type { Crew } from './crew.ts'
 import type { Folders } from './folders.ts'
@@ -13,8 +14,8 @@ export interface QuietOptions {
   readonly proof: Proof
   readonly folders: Folders
   readonly changes: LiveConfig
-  /** Called when it is quiet, with the number of tasks that are neither completed nor cancelled; false: look on. */
-  readonly onQuiet: (open: number) => Promise<boolean>
+  /** Called when it is quiet, with what waits for a person (null: nothing, every task is completed or cancelled); false: look on. */
+  readonly onQuiet: (open: string | null) => Promise<boolean>
   /** A bug, or the journal cannot be written. */
   readonly onFailure: (error: unknown) => void
 }
@@ -61,10 +62,22 @@ export class Quiet {
     this.#looking = false
     if (this.#closed) return
     if (!quiet || store.seq !== seq) return this.look()
-    const open = [...store.tasks.list()].filter(
-      ([, { value }]) => value.status !== 'completed' && value.status !== 'cancelled',
-    )
-    if (await onQuiet(open.length)) this.close()
+    if (await onQuiet(waiting(core))) this.close()
     else this.look()
   }
 }
+
+/** What is left for a person: tasks that did not end well, and what was asked about none. */
+const waiting = ({ store, requests }: Core): string | null => {
+  const open = [...store.tasks.list()].filter(
+    ([, { value }]) => value.status !== 'completed' && value.status !== 'cancelled',
+  )
+  const asked = requests
+    .waiting()
+    .filter(request => isParking(request) && request.to === 'human' && 'task' in request.data && !request.data.task)
+  const counted = [counts(open.length, 'task'), counts(asked.length, 'request')].filter(text => text !== null)
+  const verb = open.length + asked.length === 1 ? 'waits' : 'wait'
+  return counted.length === 0 ? null : `${counted.join(' and ')} ${verb} for a person`
+}
+
+const counts = (n: number, what: string): string | null => (n === 0 ? null : `${n} ${what}${n === 1 ? '' : 's'}`)

@@ -316,18 +316,17 @@ export class Run implements Daemon {
   }
 
   /** With `once`: what waits for a person decides the exit code. False when somebody rejects the shutdown. */
-  async #endQuietly(open: number): Promise<boolean> {
+  async #endQuietly(open: string | null): Promise<boolean> {
     if (this.#going) return true
     const timeoutMs = this.#core.config.limits.graceSeconds * 1000
-    const reason =
-      open === 0 ? 'everything is done' : open === 1 ? '1 task waits for a person' : `${open} tasks wait for a person`
+    const reason = open ?? 'everything is done'
     const stopping: Stopping = {
       force: false,
       timeoutMs,
       by: 'supervisor',
       why: `The team is being stopped (${reason}).`,
     }
-    this.#going = this.#down(stopping, { exit: open === 0 ? 0 : 1, reason })
+    this.#going = this.#down(stopping, { exit: open === null ? 0 : 1, reason })
     await this.#going
     return this.#ended
   }

@@ -134,6 +134,8 @@ const derivedProblems = (
   if (live)
     for (const member of core.members) {
       const status = live(member.name)
+      const rests = core.budget.rests(member.name)
+      if (rests !== null) problems.push(`${member.name} calls no model: ${rests}`)
       if (status?.state === 'failed')
         problems.push(`${member.name} was given up: ${firstLine(status.reason)} (team restart ${member.name})`)
       else if (status && status.restarts > 0)

@@ -8,6 +8,9 @@ import type { Parking } from './parking.ts'
 /** Tokens of an answer that are kept free where config.json does not bound it. */
 export const usualAnswer = 1024
 
+/** What a teammate waits for whom nobody is asked about any more. */
+export const moreBudget = (why: string): string => `more budget (${why})`
+
 /** Asks before each call of the model whether there is a budget for it, and parks the teammate where a person has to say so. */
 export class Budget {
   readonly #o: { call: Call; parking: Parking; intake: Intake; answer: number }
@@ -25,10 +28,16 @@ export class Budget {
     return over
   }
 
-  /** Why there is still none, after a restart; null where there may be. */
+  /** The same, as what it waits for. */
+  takeRest(): string | null {
+    const over = this.takeOver()
+    return over && moreBudget(over.why)
+  }
+
+  /** What it still waits for, after a restart; null where there may be some. */
   async rests(): Promise<string | null> {
     const why = await this.#o.call('budget.rests', {})
-    return why.ok ? why.value : null
+    return why.ok && why.value !== null ? moreBudget(why.value) : null
   }
 
   /**

@@ -9,7 +9,7 @@ import { isRetryable, type ModelFault } from '../model/model.ts'
 import type { Call, OverBudget } from '../protocol/rpc.ts'
 import type { AssignedTask, ToThread } from '../protocol/thread.ts'
 import { takeBranch } from './branch.ts'
-import { Budget } from './budget.ts'
+import { Budget, moreBudget } from './budget.ts'
 import { type Choice, comesFirst, Intake } from './intake.ts'
 import { type LifeOptions, toolPlace } from './life-options.ts'
 import { waitForModel } from './model-wait.ts'
@@ -260,7 +260,7 @@ export class Life {
   /** A task that is too dear fails; one that there is no budget left for at all goes back, and this teammate rests. */
   async #outOfBudget({ scope, why }: OverBudget): Promise<void> {
     // Before the task goes back: a word that there is more may come meanwhile.
-    if (scope !== 'task') this.#broken = why
+    if (scope !== 'task') this.#broken = moreBudget(why)
     await this.#fail(why, scope === 'task' ? 'task.fail' : 'task.release')
   }
 
@@ -308,7 +308,7 @@ export class Life {
       }
       const end = await this.#oneTurn(choice)
       choice = null
-      this.#broken = this.#budget.takeOver()?.why ?? null
+      this.#broken = this.#budget.takeRest()
       if (this.#parking.isDue && this.#broken === null) continue
       if (this.#broken !== null || end.how !== 'fault' || this.#ending !== null) return true
       if (!isRetryable(end.fault.kind) || parks >= mostParks) {

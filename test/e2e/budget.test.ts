@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Reply, ScriptedRequest } from '../../src/model/scripted.ts'
 import type { BudgetRequest } from '../../src/protocol/request.ts'
-import { team, teamOk, until } from '../support/cli.ts'
+import { team, teamOk, teamRoot, until } from '../support/cli.ts'
 import {
   ask,
   gate,
@@ -78,6 +78,7 @@ test('at the cap it parks before the call, over kill -9; the approval raises the
   const used = `${spent.toLocaleString('en-US')} of 12,000 tokens`
   const shown = await teamOk(['requests', 'req_1', '--root', root])
   expect(shown).toContain(`${used} of the budget of the team are used`)
+  expect(shown).toMatch(/if approved +the team may use 12,000 tokens more, 24,000 tokens in all/)
   expect(await teamOk(['status', '--root', root])).toContain(`BUDGET\n  the team  ${used}`)
   expect(await teamOk(['inbox', 'user', '--root', root])).toContain(
     'If approved: the team may use 12,000 tokens more, 24,000 tokens in all.',
@@ -128,6 +129,8 @@ test('rejected, the task goes back and nobody calls a model past the cap; an edi
   }
   const calls = requests('alice').length + requests('bob').length
   expect((await ask(root, 'task.get', { id: '1' })).task).toMatchObject({ status: 'pending', owner: null })
+  const problems = (await status(root)).problems.filter(text => text.includes('calls no model: human rejected req_1'))
+  expect(problems).toHaveLength(2)
   // Mail waits unread, and costs nothing.
   await teamOk(['send', 'alice', 'still there?', '--urgent', '--root', root])
   await until(async () => ((await status(root)).teammates[0]?.unread ?? 0) > 0)
@@ -335,4 +338,23 @@ test('who waits for the endpoint in the middle of a call keeps what that call wa
   await waits(root, 'bob')
   expect([requests('alice').length, requests('bob').length]).toEqual([1, 0])
   await until(() => requests('alice').length === 2)
+})
+
+test('a cap on cost holds for the runbook executor that auto comes to, and is refused at the start for an endpoint without a price', async () => {
+  const root = teamRoot({ teammates: [{ name: 'alice' }], sandbox: 'off', budget: { team: { cost: 5 } } })
+  const env = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1', OPENAI_MODEL: 'm' }
+  const refused = await team(['up', '-d', '--root', root], { env })
+  expect([refused.code, refused.stderr]).toEqual([
+    3,
+    expect.stringContaining('alice: a budget caps its cost, so its model needs a price'),
+  ])
+  await teamOk(['up', '-d', '--root', root])
+  expect((await status(root)).budget).toEqual([{ scope: 'team', of: 'team', unit: 'cost', spent: 0, cap: 5 }])
+})
+
+test('up --once that ends with mail waiting for a budget says so, with 1', async () => {
+  const { root } = await scriptedTeam({ alice: busy(9) }, { budget: { team: { tokens: 1 } } })
+  await teamOk(['send', 'alice', 'well?', '--root', root])
+  const ran = await team(['up', '--once', '--root', root])
+  expect([ran.code, ran.stdout]).toEqual([1, expect.stringContaining('1 request waits for a person')])
 })

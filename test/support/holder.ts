@@ -109,6 +109,7 @@ export const member: Member = {
   needsPlan: false,
   price: null,
   budget: {},
+  capsCost: false,
   lead: false,
   can: ['write'],
 }

@@ -127,18 +127,25 @@ describe('loadConfig', () => {
   test('a cap on cost wants to know what the models cost; a cap has a known unit and a value above zero', () => {
     const price = { in: 1, out: 2 }
     const capped = { team: { cost: 5 } }
-    expect(fault({ ...team('a'), budget: capped })).toContain(
+    expect(fault({ ...team('a'), budget: capped, model: { baseURL: 'http://h:1/v1' } })).toContain(
       'teammates[0]: a budget caps its cost, so its model needs a price',
     )
-    expect(fault({ budget: { teammate: { cost: 5 } }, teammates: [{ name: 'a', model: { name: 'm' } }] })).toContain(
-      'teammates[0].model: a budget caps its cost',
+    expect(
+      fault({
+        budget: { teammate: { cost: 5 } },
+        teammates: [{ name: 'a', model: { provider: 'openai', name: 'm' } }],
+      }),
+    ).toContain('teammates[0].model: a budget caps its cost')
+    expect(fault({ model: { provider: 'openai' }, teammates: [{ name: 'a', budget: { cost: 1 } }] })).toContain(
+      'a budget caps its cost',
     )
-    expect(fault({ teammates: [{ name: 'a', budget: { cost: 1 } }] })).toContain('a budget caps its cost')
     for (const config of [
       { ...team('a'), budget: capped, model: { price } },
       { budget: capped, teammates: [{ name: 'a', model: { price } }] },
       { ...team('a'), budget: capped, model: { provider: 'runbook' } },
       { ...team('a'), budget: { team: { tokens: 5 } } },
+      // What `auto` comes to is not known yet.
+      { ...team('a'), budget: capped },
     ]) {
       write(config)
       expect(loadConfig(dir).ok).toBe(true)

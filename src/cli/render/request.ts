@@ -10,8 +10,8 @@ const proposed = ({ title, dependsOn = [], blockedBy = [], assignee, verify }: T
     ...(verify ? [`verified by ${verify}`] : []),
   ].join('; ')
 
-/** Everything about one request, as text. */
-export const renderRequest = (request: Request, now: number, c: Paint): string => {
+/** Everything about one request, as text; while it waits also what comes of an approval. */
+export const renderRequest = (request: Request, now: number, c: Paint, ifApproved?: string): string => {
   const rows: [string, string][] = [
     ['type', request.type],
     ['state', state(request)],
@@ -49,6 +49,7 @@ export const renderRequest = (request: Request, now: number, c: Paint): string =
     'shown',
     `${request.bodyHash.slice(0, 12)} (team approve ${request.id} --shown ${request.bodyHash.slice(0, 12)})`,
   ])
+  if (ifApproved !== undefined && request.outcome === null) rows.push(['if approved', oneLine(ifApproved, 400)])
   const history = request.history.map(item => [
     `  ${when(item.at, now)}`,
     oneLine(item.by, 64),
