@@ -1,13 +1,33 @@
 import { fail, ok, type Result } from '../lib/result.ts'
+import { isBudget, isLease, type Request } from '../protocol/request.ts'
 import type { RpcResults } from '../protocol/rpc.ts'
 import type { Core } from './core.ts'
 
+/** Why there is no trunk here: by the mode, or since no daemon made the hub. `inDir` says it of dir mode. */
+export const noHub = ({ mode }: Pick<Core, 'mode'>, inDir: string): Result<never> =>
+  mode === 'dir'
+    ? fail('refused', `in dir mode ${inDir}`)
+    : fail('refused', 'there is no hub here, so nothing was merged and nothing is there to land', 'team up makes it')
+
+/** Of a request that is opened for no merge: what it is instead. */
+const kind = (request: Request): string => {
+  if (isLease(request)) return 'for a lease'
+  return isBudget(request) ? 'for more of a budget' : `a ${request.type.replace('_', ' ')}`
+}
+
 /** What a merge would bring, of a request or a task; of a merged task, what it brought. */
-export const showDiff = async ({ hub, requests, tasks }: Core, id: string): Promise<Result<RpcResults['diff']>> => {
-  if (!hub) return fail('refused', 'in dir mode nothing is merged: the workspace itself shows what changed')
+export const showDiff = async (core: Core, id: string): Promise<Result<RpcResults['diff']>> => {
+  const { hub, requests, tasks } = core
   const asked = requests.find(id)?.value
   // A bare number is a task first: `team diff 7` means what `team task show 7` does.
   const task = tasks.get(id)?.value ?? (asked?.type === 'merge_request' ? tasks.get(asked.data.task)?.value : undefined)
+  if (!task && asked && asked.type !== 'merge_request')
+    return fail(
+      'refused',
+      `${asked.id} is ${kind(asked)}, no merge: there is nothing to compare`,
+      `team requests ${asked.id} shows it`,
+    )
+  if (!hub) return noHub(core, 'nothing is merged: the workspace itself shows what changed')
   if (!task)
     return fail('unknown', `there is no request or task ${id}`, 'team task list and team requests --all show them')
   const { result } = task

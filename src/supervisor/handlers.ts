@@ -14,7 +14,7 @@ import {
 } from '../protocol/rpc.ts'
 import type { Task } from '../protocol/task.ts'
 import { afterLoss, type Core, cloneLoss, clonePath, keepWork, verifyCommands } from './core.ts'
-import { showDiff } from './diff.ts'
+import { noHub, showDiff } from './diff.ts'
 import { readEvents, type Stream } from './events.ts'
 import { gateHandlers } from './gate-handlers.ts'
 import { granting } from './lease-gate.ts'
@@ -350,7 +350,7 @@ export const makeHandlers = (
     land: async (_params, { actor }) => {
       const allowed = humanOnly(actor, 'land')
       if (!allowed.ok) return allowed
-      if (!hub) return fail('refused', 'in dir mode there is nothing to land: the work is in the workspace already')
+      if (!hub) return noHub(core, 'there is nothing to land: the work is in the workspace already')
       const landed = await hub.land()
       if (landed.ok) {
         store.note({ event: 'landed', by: 'human', info: { ...landed.value } })

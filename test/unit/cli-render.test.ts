@@ -239,6 +239,30 @@ describe('renderStatus', () => {
   })
 })
 
+test('under what waits for a decision stand the commands for what waits there, and no other', () => {
+  const waits = (type: Request['type'], data: object = {}) =>
+    ({
+      ...{ id: 'req_1', type, from: 'alice', to: 'human', status: 'pending', outcome: null },
+      title: 'T',
+      data,
+    }) as Request
+  const told = (...requests: Request[]) =>
+    renderStatus({ ...status, requests }, now, plain)
+      .split('\n')
+      .filter(line => /<id>/.test(line))
+      .map(line => line.trim())
+  const decide = 'then team approve <id> or team reject <id> --reason …'
+  expect(told(waits('merge_request'))).toEqual([`team diff <id>, ${decide}`])
+  for (const type of ['plan_request', 'permission_request', 'shutdown_request'] as const)
+    expect(told(waits(type))).toEqual([`team requests <id>, ${decide}`])
+  expect(told(waits('resource_request', { kind: 'budget' }))).toEqual([`team requests <id>, ${decide}`])
+  expect(told(waits('question'))).toEqual(['team answer <id> …'])
+  expect(told(waits('merge_request'), waits('plan_request'), waits('question'))).toEqual([
+    `team diff <id> or team requests <id>, ${decide}`,
+    'a question: team answer <id> …',
+  ])
+})
+
 test('changes that wait have a place of their own: nothing is wrong with them', () => {
   const wait = 'alice: tools changed in config.json, which takes effect at its next task'
   const only = renderStatus({ ...status, pendingChanges: [wait] }, now, plain)

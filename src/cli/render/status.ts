@@ -143,14 +143,25 @@ export const renderBudget = (list: readonly BudgetShown[], c: Paint): string[] =
   return [`\n${c.bold('BUDGET')}`, table(rows, '  '), ...(rest > 0 ? [`  … and ${rest} more: team status --json`] : [])]
 }
 
-/** Requests that wait, each with the command that decides it. */
+/** Requests that wait, and the commands that decide them. */
 const waitingRequests = (list: readonly Request[], now: number, c: Paint, columns: number): string =>
   [
     c.bold(c.yellow('WAITING FOR A DECISION')),
     renderRequests(list.slice(0, most), now, c, columns),
     ...(list.length > most ? [`  … and ${list.length - most} more: team requests`] : []),
-    c.dim('  team diff <id>, then team approve <id> or team reject <id> --reason …; a question: team answer <id> …'),
+    ...hints(list).map(hint => c.dim(`  ${hint}`)),
   ].join('\n')
+
+/** How to decide what waits, of the types that do. */
+const hints = (list: readonly Request[]): string[] => {
+  const has = (type: Request['type']) => list.some(request => request.type === type)
+  const isOther = list.some(({ type }) => type !== 'merge_request' && type !== 'question')
+  const look = [...(has('merge_request') ? ['team diff <id>'] : []), ...(isOther ? ['team requests <id>'] : [])]
+  return [
+    ...(look.length > 0 ? [`${look.join(' or ')}, then team approve <id> or team reject <id> --reason …`] : []),
+    ...(has('question') ? [`${look.length > 0 ? 'a question: ' : ''}team answer <id> …`] : []),
+  ]
+}
 
 /** One line a request, cut to `columns`: who asks whom, since when, and what. */
 export const renderRequests = (list: readonly Request[], now: number, c: Paint, columns = piped): string =>
