@@ -20,7 +20,7 @@ import { Stopping } from './shutdown.ts'
 import { endTaskFile, writeTaskFile } from './task-file.ts'
 import { Voice } from './voice.ts'
 import { watched } from './watched.ts'
-import { interruptedNote, note, reminder, sayFault, taskItem } from './words.ts'
+import { gaveUp, interruptedNote, note, reminder, sayFault, taskItem } from './words.ts'
 
 /** How often a turn may end without ending the task, and how often every retry may fail, before the task is given up. */
 const mostReminders = 2
@@ -245,7 +245,7 @@ export class Life {
         await this.#parking.resume(this.#inHand?.id ?? null)
         if (this.#parking.isDue) continue
         if (ended++ < mostReminders) this.#opening.push(note(reminder(this.#inHand?.id ?? '', this.#parking.asked)))
-        else await this.#fail(`it ended its turn ${ended} times without completing the task`)
+        else await this.#fail(gaveUp(ended, this.#parking.asked))
       } else if (end.how === 'fault') {
         if (isRetryable(end.fault.kind) && parks < mostParks) {
           if (await this.#park(end.fault, parks)) parks++

@@ -13,6 +13,12 @@ export const reminder = (id: string, asked: readonly string[] = []): string =>
     ? `Your turn ended, but you were asked about ${asked.join(', ')}, and nobody decides before you answer: request with action answer, its id and your answer as body; or withdraw it.`
     : `Your turn ended, but task ${id} is still in your hands. Go on with it, or end it with the task tool: complete with a summary, fail with the reason, or release.`
 
+/** Why a task fails whose turns end and end. */
+export const gaveUp = (times: number, asked: readonly string[]): string =>
+  `it ended its turn ${times} times without completing the task${
+    asked.length > 0 ? `: it was asked about ${asked.join(', ')} and did not answer, so nobody decides that` : ''
+  }`
+
 export const interruptedNote = (tools: readonly string[]): string => {
   const unknown = tools.length > 0 ? ` What ${tools.join(', ')} did is unknown: check before doing it again.` : ''
   return `You were interrupted and restarted; this conversation is as you left it.${unknown} Go on.`

@@ -68,12 +68,14 @@ export const openAndPark = async (
   const during = task()?.id
   const opened = await call('request.open', { ...asked, ...(during === undefined ? {} : { during }) })
   if (!opened.ok) return refused(opened.fault)
-  const { id, to, type, outcome } = opened.value.request
+  const { request } = opened.value
+  const { id, to, type, outcome } = request
   if (!requestTypes[type].parks) return said(`opened ${id}, ${to} decides`)
-  if (outcome === null) park(id)
-  return said(
-    outcome === null
-      ? `opened ${id}, ${to} decides. Your turn ends here; the decision comes as a message.`
-      : `opened ${id}, which is ${opened.value.request.status} already${opened.value.request.effect?.detail ? `: ${opened.value.request.effect.detail}` : ''}`,
-  )
+  if (outcome === null) {
+    park(id)
+    return said(`opened ${id}, ${to} decides. Your turn ends here; the decision comes as a message.`)
+  }
+  const why = request.effect?.detail ?? request.reason
+  const how = outcome === 'decided' ? request.status : outcome
+  return said(`opened ${id}, which is ${how} already${why ? `: ${why}` : ''}`)
 }

@@ -331,6 +331,33 @@ describe('the runbook model', () => {
       expect(calls[0]?.args.summary).toContain(said)
     })
 
+    it.each([
+      ['lease: name x', 'rejected already: it closes a circle'],
+      ['lease: name x', 'withdrawn already'],
+      ['lease: name x', 'expired already: nobody decided in time'],
+      ['plan: write a', 'rejected already: no'],
+      ['ask: tabs?', 'rejected already: no'],
+      ['~~~sh may-fail\nmake\n~~~', 'rejected already: no\nIt did not run: no rule allows it.'],
+    ])('one that ended at once fails the step like one that was waited for: %s, %s', async (step, how) => {
+      const answer: Answer = (call, nth) => (nth === 1 ? `opened req_1, which is ${how}` : fine(call, nth))
+      const { calls } = await carry([task(`${step}\n${sh('next')}`)], answer, names)
+      expect(brief(calls.slice(1))).toEqual([['task', 'fail']])
+      expect(calls[1]?.args.summary).toMatch(/^Step 1 of 2: /)
+      expect(calls[1]?.args.summary).toContain(how)
+    })
+
+    it('one that was approved at once is gone on from: a command then runs, a lease is held', async () => {
+      const answer: Answer = (call, nth) =>
+        nth === 1 || call.args.action === 'open' ? `opened req_${nth}, which is approved already: go` : fine(call, nth)
+      const { calls } = await carry([task(`${sh('make')}lease: name x\n`)], answer, names)
+      expect(brief(calls)).toEqual([
+        ['bash', 'make'],
+        ['bash', 'make'],
+        ['request', 'open'],
+        ['task', 'complete'],
+      ])
+    })
+
     it('asked back, it answers once that it knows no more, and waits on; the decision then goes on with the same step', async () => {
       const first = await carry([task(`plan: write a\n${sh('write a')}`)], opened, names)
       const back = decided('human asks about req_1 (plan of alice): why?')

@@ -149,6 +149,12 @@ describe('a task', () => {
     life.hear({ t: 'assign', task: task('7') })
     await until(() => holder.asks('task.fail').length === 1, 'failed')
     expect(lastUser(requests[1])).toMatch(/<note>.*asked about req_1, .*request with action answer/)
+    expect(holder.asks('task.fail')).toEqual([
+      {
+        reason:
+          'it ended its turn 3 times without completing the task: it was asked about req_1 and did not answer, so nobody decides that',
+      },
+    ])
     await stop()
   })
   test('taken away, it ends its turn at once and the next turn says so', async () => {

@@ -169,6 +169,22 @@ describe('request', () => {
     ])
     expect(asked.calls[1]?.[1]).toMatchObject({ data: { teammate: 'alice' }, title: 'done here', body: '' })
   })
+
+  test.each([
+    [{ status: 'rejected', outcome: 'decided', reason: 'it closes a circle' }, 'rejected already: it closes a circle'],
+    [{ status: 'pending', outcome: 'withdrawn', reason: 'bob left' }, 'withdrawn already: bob left'],
+    [
+      { status: 'approved', outcome: 'decided', reason: null, effect: { detail: 'x is yours' } },
+      'approved already: x is yours',
+    ],
+  ])('what ended at once is told with how and why: %j', async (ended, how) => {
+    const request = { id: 'req_1', type: 'resource_request', from: 'alice', to: 'supervisor', effect: null, ...ended }
+    const asked = toolContext(context.view, { 'request.open': () => ({ request }) })
+    const data = { kind: 'name', what: ['x'] }
+    expect((await use(asked, 'request', { action: 'open', type: 'resource_request', data })).text).toBe(
+      `opened req_1, which is ${how}`,
+    )
+  })
 })
 
 describe('task', () => {

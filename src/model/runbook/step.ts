@@ -28,6 +28,8 @@ export const progress = (step: Step, calls: readonly Made[], decisions: Readonly
   const result = last.result ?? ''
   const opened = openedBy(result)
   if (opened !== null) return decided(step, opened, decisions)
+  const how = settledAs(result)
+  if (how !== null) return settled(step, how, result)
   switch (step.kind) {
     case 'ask':
     case 'plan':
@@ -50,13 +52,21 @@ export const progress = (step: Step, calls: readonly Made[], decisions: Readonly
 export const openedBy = (result: string): string | null =>
   /^(?:error: )?opened (req_\w+), \w[\w-]* decides/.exec(result)?.[1] ?? null
 
-/** An approval lets a command run that was asked for, and is the end of any other step. */
+/** How a request ended that was over when it was opened; null where the result says nothing like that. */
+const settledAs = (result: string): string | null =>
+  /^(?:error: )?opened req_\w+, which is (\w+) already/.exec(result)?.[1] ?? null
+
 const decided = (step: Step, id: string, decisions: ReadonlyMap<string, string>): Progress => {
   const said = decisions.get(id)
   if (said === undefined) return { at: 'waiting', request: id }
   // The first such words are the supervisor's: those of a reason or an answer come after them.
   const [, how = '', by = ''] = /^req_\w+ \([\s\S]*?\) (?:was )?(\w+) by ([\w-]+)/.exec(said) ?? []
   if (how === 'superseded') return decided(step, by, decisions)
+  return settled(step, how, said)
+}
+
+/** An approval lets a command run that was asked for, and is the end of any other step. */
+const settled = (step: Step, how: string, said: string): Progress => {
   if (how !== 'approved' && how !== 'answered') return { at: 'failed', reason: `${name(step)}: ${said}` }
   return step.kind === 'ask' || step.kind === 'plan' || step.kind === 'lease'
     ? done(`${name(step)}: ${tail(said)}`)
