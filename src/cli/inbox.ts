@@ -148,7 +148,7 @@ const dead = async (cli: Cli, team: Team, args: Inbox): Promise<Result<number>> 
   else
     for (const letter of letters)
       cli.out.say(
-        `${letter.seen ? ' ' : cli.paint.green('●')} ${when(letter.at, cli.clock.wall())} ${letter.file}:${letter.offset} ${oneLine(letter.reason, 200)}\n    ${oneLine(letter.line, 200)}`,
+        `${letter.seen ? ' ' : cli.paint.green('●')} ${when(letter.at, cli.clock.wall())} ${letter.file}, byte ${letter.offset}: ${oneLine(letter.reason, 200)}\n    ${oneLine(letter.line, 200)}`,
       )
   const seen = args.ack ? await team.call('inbox.deadSeen', { upTo: last }) : ok(null)
   return seen.ok ? ok(0) : seen

@@ -62,7 +62,8 @@ export const newsOf = (request: Request): News[] => {
 const freed = ({ id, from, data }: LeaseRequest, effect: Effect): News[] => {
   if (effect.outcome !== 'released' || (!effect.lost && effect.by !== 'human')) return []
   const what = `${data.kind} ${(effect.what ?? data.what).join(', ')}, fence ${effect.fence}`
-  const content = `You do not hold ${id} any more (${what}): ${effect.detail}. What it was for may be another's by now; open a new resource_request before you go on with it.`
+  const taken = effect.by === 'human' && effect.detail !== 'withdrawn by human' ? 'human took it back: ' : ''
+  const content = `You do not hold ${id} any more (${what}): ${taken}${effect.detail}. What it was for may be another's by now; open a new resource_request before you go on with it.`
   const to = from
   return [
     {

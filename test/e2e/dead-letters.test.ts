@@ -13,6 +13,7 @@ test('dead letters are counted until they are marked as seen, over restarts, and
   await until(async () => (await dead()) === 2)
   expect((await statusOf(root)).problems.join('\n')).toContain('team inbox --dead')
   expect(await teamOk(['inbox', '--dead', '--root', root])).toMatch(/●.*no message[\s\S]*●.*nor this/s)
+  expect(await teamOk(['inbox', '--dead', '--root', root])).toContain('alice.inbox.jsonl, byte 11: ')
   expect(await dead()).toBe(2)
 
   await teamOk(['inbox', '--dead', '--ack', '--root', root])

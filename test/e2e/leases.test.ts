@@ -232,7 +232,14 @@ test('a person takes a held lease back with team reject: its holder is told, the
   await until(async () => (await request(crew.root, 'req_2')).effect !== null)
   expect((await request(crew.root, 'req_1')).effect).toMatchObject({ step: 'done', lost: true, by: 'human' })
   const told = (await inboxOf(crew.root, 'alice')).items.map(item => item.stored.message.content)
-  expect(told).toContainEqual(expect.stringMatching(/do not hold req_1 any more.*bob is in a hurry/))
+  expect(told).toContainEqual(
+    expect.stringMatching(/do not hold req_1 any more.*: human took it back: bob is in a hurry\./),
+  )
+  const shown = await teamOk(['requests', 'req_1', '--root', crew.root])
+  expect(shown).toMatch(/effect +done, released by human, bob is in a hurry\n/)
+  expect(shown).toMatch(/History\n[\s\S]* human +take back: bob is in a hurry\n$/)
+  const logged = await teamOk(['logs', '--root', crew.root])
+  expect(logged).toContain('human took back req_1 "name database": bob is in a hurry\n')
   const again = await team(['reject', '1', '--root', crew.root])
   expect([again.code, again.stderr]).toEqual([5, expect.stringContaining('req_1 was already approved by supervisor')])
   open(crew.root, 'go')

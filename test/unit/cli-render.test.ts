@@ -386,6 +386,20 @@ describe('renderEvent', () => {
     expect(said({ event: 'verify.ended', info: { task: '3', ok: true } })).toContain('verify of task 3 passed')
   })
 
+  test('a lease that ended: who gave it back or took it is the one who acts', () => {
+    const ended = (by: string, detail: string) =>
+      said({
+        event: 'effect.done',
+        info: { outcome: 'released', detail },
+        put: ['requests', 'req_7', 2, { title: 'gpu', effect: { step: 'done', outcome: 'released', by } }],
+      })
+    expect(ended('human', 'mine')).toContain('human took back req_7 "gpu": mine')
+    expect(ended('alice', 'done')).toContain('alice gave back req_7 "gpu": done')
+    expect(ended('supervisor', 'its time is over')).toContain(
+      'supervisor req_7 "gpu" is not held any more: its time is over',
+    )
+  })
+
   test('small steps are shown only when all is asked for, and an event without words of its own in the raw', () => {
     expect(said({ event: 'model.call' })).toBeUndefined()
     expect(said({ event: 'model.call', info: { tokens: 5 } }, true)).toContain('model.call {"tokens":5}')

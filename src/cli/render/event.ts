@@ -49,6 +49,13 @@ const requestName = (entry: JournalEntry, info: Info): string => {
   return `${text(info.request ?? entry.put?.[1])}${typeof title === 'string' ? ` "${title}"` : ''}`
 }
 const error = (entry: JournalEntry): string => because(record(entry).error)
+/** The teammate that gave a lease back, or `human` who took it; empty where it ended otherwise, and for anything else. */
+const freer = (entry: JournalEntry): string => {
+  const effect = record(entry).effect as { outcome?: unknown; by?: unknown } | null | undefined
+  const by = entry.event === 'effect.done' && effect?.outcome === 'released' ? text(effect.by) : ''
+  return by === 'supervisor' ? '' : by
+}
+
 /** The message that this entry stored, as far as a screen needs it. */
 const mail = (entry: JournalEntry): { from?: unknown; content?: unknown; origin?: unknown } => {
   const stored = entry.append?.[2] as { message?: { from?: unknown; content?: unknown }; origin?: unknown } | undefined
@@ -101,10 +108,17 @@ const words: Partial<Record<EventType, Say>> = {
   'request.expired': (info, entry) => `${requestName(entry, info)} expired without a decision`,
   'request.withdrawn': (info, entry) => `withdrew ${requestName(entry, info)}${because(record(entry).reason)}`,
   'plan.outdated': info => `takes task ${text(info.task)} for a new attempt: a plan of before counts no more`,
-  'effect.done': (info, entry) =>
-    info.outcome === 'released'
-      ? `${requestName(entry, info)} is not held any more${because(info.detail)}`
-      : `${requestName(entry, info)} carried out: ${text(info.outcome)}${because(info.detail)}`,
+  'effect.done': (info, entry) => {
+    const by = freer(entry)
+    const name = requestName(entry, info)
+    const said =
+      by !== ''
+        ? `${by === 'human' ? 'took' : 'gave'} back ${name}`
+        : info.outcome === 'released'
+          ? `${name} is not held any more`
+          : `${name} carried out: ${text(info.outcome)}`
+    return `${said}${because(info.detail)}`
+  },
   'teammate.ready': () => 'is ready',
   'teammate.died': info => `died${because(info.why ?? info.reason)}`,
   'teammate.restarted': info => `was started again${because(info.reason)}`,
@@ -142,6 +156,8 @@ const subject = (entry: JournalEntry): string => {
   if (entry.event === 'drop.refused' || entry.event === 'edit.refused') return 'supervisor'
   const { from, origin } = mail(entry)
   if (entry.event === 'message.stored' && origin === 'file') return `"${oneLine(text(from), 50)}" (by file)`
+  const by = freer(entry)
+  if (by !== '') return by
   const name = entry.event.startsWith('teammate.') ? (entry.info?.name ?? entry.put?.[1]) : undefined
   return text(name) || entry.by
 }

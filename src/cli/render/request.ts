@@ -23,11 +23,11 @@ export const renderRequest = (request: Request, now: number, c: Paint, ifApprove
     rows.push(['decided by', `${request.decidedBy} ${when(request.decidedAt ?? '', now)}`])
   if (request.reason !== null) rows.push(['reason', oneLine(request.reason, 400)])
   if (request.successor !== null) rows.push(['superseded by', request.successor])
-  if (request.effect)
-    rows.push([
-      'effect',
-      oneLine([request.effect.step, request.effect.outcome, request.effect.detail].filter(Boolean).join(', '), 400),
-    ])
+  if (request.effect) {
+    const { step, outcome, by, detail } = request.effect
+    const ended = outcome !== undefined && by !== undefined ? `${outcome} by ${by}` : outcome
+    rows.push(['effect', oneLine([step, ended, detail].filter(Boolean).join(', '), 400)])
+  }
   if (request.type === 'merge_request') {
     const { data } = request
     rows.push(['task', `${data.task}, by ${data.owner}`])
@@ -50,7 +50,7 @@ export const renderRequest = (request: Request, now: number, c: Paint, ifApprove
     `${request.bodyHash.slice(0, 12)} (team approve ${request.id} --shown ${request.bodyHash.slice(0, 12)})`,
   ])
   if (ifApproved !== undefined && request.outcome === null) rows.push(['if approved', oneLine(ifApproved, 400)])
-  const history = request.history.map(item => [
+  const history = [...request.history, ...freed(request)].map(item => [
     `  ${when(item.at, now)}`,
     oneLine(item.by, 64),
     oneLine(`${item.act}${item.text === undefined ? '' : `: ${item.text}`}`, 400),
@@ -64,6 +64,14 @@ export const renderRequest = (request: Request, now: number, c: Paint, ifApprove
     ...(request.body.trim() === '' ? [] : [`\n${indented(request.body.trim(), '  ')}`]),
     `\n${c.bold('History')}\n${table(history)}`,
   ].join('\n')
+}
+
+/** What became of a lease after its history: who gave it back, took it or let it end. */
+const freed = ({ from, effect }: Request): Request['history'] => {
+  if (effect?.step !== 'done' || effect.outcome !== 'released' || effect.by === undefined) return []
+  const { at, by, detail } = effect
+  const act = by === 'supervisor' ? 'end' : by === from ? 'give back' : 'take back'
+  return [{ at, by, act, ...(detail === undefined ? {} : { text: detail }) }]
 }
 
 /** One word: how it ended where nobody decided it, else what was decided or is waited for. */
