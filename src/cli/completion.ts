@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { ok } from '../lib/result.ts'
 import { type Cli, type Commands, handler } from './cli.ts'
 import { scripts } from './completion/scripts.ts'
@@ -18,7 +19,8 @@ export const completion = (commands: Commands, cli: Cli): Commands =>
         .example('source <($0 completion bash)', 'for this shell')
         .example('$0 completion fish | source', 'the same in fish'),
     handler(cli, async ({ shell }) => {
-      cli.out.say(scripts[shell](commandTable(await cli.families(), cli)))
+      const program = { node: process.execPath, script: join(cli.dist, 'team.cjs') }
+      cli.out.say(scripts[shell](commandTable(await cli.families(), cli), program))
       return ok(0)
     }),
   )

@@ -161,6 +161,30 @@ describe.each(['zsh', 'fish'])('%s', shell => {
   })
 })
 
+describe.each(['bash', 'zsh', 'fish'])('without team on PATH, as under an alias, in %s', shell => {
+  test.skipIf(!has(shell))(
+    'ids come from the program that printed the script; where that is gone, from PATH',
+    async () => {
+      const root = teamRoot()
+      await teamOk(['task', 'add', 'One', '--root', root])
+      const printed = await teamOk(['completion', shell])
+      const gone = printed.replaceAll(command, join(root, 'gone.cjs'))
+      expect(gone).not.toBe(printed)
+      const ask =
+        shell === 'fish' ? 'echo $SCRIPT | source; __team_ask tasks | cut -f 1' : 'eval "$SCRIPT"; _team_ask tasks ""'
+      const asked = (script: string, path: string) => {
+        const env = { ...cleanEnv(), HOME: tempFolder(), SCRIPT: script, PATH: path }
+        const load = shell === 'zsh' ? `compdef() { :; }; ${ask}` : ask
+        return spawnSync(shell, ['-c', load], { cwd: root, encoding: 'utf8', env }).stdout
+      }
+      const path = process.env.PATH ?? ''
+      expect(asked(printed, path)).toBe('1\n')
+      expect(asked(gone, path)).toBe('')
+      expect(asked(gone, `${installed()}:${path}`)).toBe('1\n')
+    },
+  )
+})
+
 test('a shell that there is no script for is refused: 2', async () => {
   expect((await team(['completion', 'tcsh'])).code).toBe(2)
 })

@@ -10,6 +10,18 @@ const say = (values: Values, ask: (kind: string) => string): string | null =>
       ? ask(values)
       : `printf '%s\\n' ${values.map(quoted).join(' ')}`
 
+/** In fish a backslash is one within quotes too. */
+const inFish = (text: string): string => `'${text.replace(/[\\']/g, '\\$&')}'`
+
+/**
+ * What printed the script, by absolute paths: an alias is no command that a function could call. Where it is gone (another
+ * version of Node, another machine), `team` on PATH is asked.
+ */
+interface Program {
+  readonly node: string
+  readonly script: string
+}
+
 const groups = (rows: readonly CommandRow[]): string[] => [
   ...new Set(rows.flatMap(({ path }) => (path.includes(' ') ? [path.split(' ')[0] ?? ''] : []))),
 ]
@@ -19,9 +31,9 @@ const firstWords = (rows: readonly CommandRow[]): string[] => [
 
 /**
  * The function that both bash and zsh use: given the word begun and the words before it, it says the candidates, a line each.
- * Plain words come from the table; ids and names are asked of `team`.
+ * Plain words come from the table; ids and names are asked of `program`.
  */
-const words = (rows: readonly CommandRow[]): string => {
+const words = (rows: readonly CommandRow[], program: Program): string => {
   const ask = (kind: string) => `_team_ask ${kind} "$root"`
   const valued = (row: CommandRow) => row.options.filter(option => option.takesValue)
   const skips = rows.flatMap(row =>
@@ -53,9 +65,13 @@ const words = (rows: readonly CommandRow[]): string => {
     const names = rows.flatMap(({ path }) => (path.startsWith(`${group} `) ? [path.slice(group.length + 1)] : []))
     return `    ${quoted(`${group} 0`)}) printf '%s\\n' ${names.map(quoted).join(' ')} ;;`
   })
-  return `_team_ask() {
+  const [node, script] = [quoted(program.node), quoted(program.script)]
+  return `_team_run() {
+  if [ -x ${node} ] && [ -f ${script} ]; then ${node} ${script} "$@"; else command team "$@"; fi
+}
+_team_ask() {
   case "$2" in '~'|'~/'*) set -- "$1" "$HOME\${2:1}" ;; esac
-  if [ -n "$2" ]; then command team __complete "$1" --root "$2"; else command team __complete "$1"; fi 2>/dev/null | cut -f 1
+  if [ -n "$2" ]; then _team_run __complete "$1" --root "$2"; else _team_run __complete "$1"; fi 2>/dev/null | cut -f 1
 }
 _team_words() {
   local cur="$1" at='' n=0 skip='' prev='' root='' w
@@ -105,8 +121,9 @@ ${[...subs, ...places].join('\n')}
 
 const bash = (
   rows: readonly CommandRow[],
+  program: Program,
 ): string => `# bash completion of team; source it, or: team completion bash > ~/.local/share/bash-completion/completions/team
-${words(rows)}
+${words(rows, program)}
 _team() {
   local cur="\${COMP_WORDS[COMP_CWORD]}" line
   COMPREPLY=()
@@ -117,9 +134,9 @@ _team() {
 complete -o bashdefault -o default -F _team team
 `
 
-const zsh = (rows: readonly CommandRow[]): string => `#compdef team
+const zsh = (rows: readonly CommandRow[], program: Program): string => `#compdef team
 # zsh completion of team; put it as _team into a folder of $fpath, or source it after compinit
-${words(rows)}
+${words(rows, program)}
 _team() {
   local -a found
   found=("\${(@f)$(_team_words "\${words[CURRENT]}" "\${(@)words[2,CURRENT-1]}")}")
@@ -130,7 +147,7 @@ if [ "\${funcstack[1]}" = _team ]; then _team "$@"; else compdef _team team; fi
 `
 
 /** What was typed so far as fish has it: the root that was named, and whether a command was. */
-const fishWords = `function __team_root
+const fishWords = ({ node, script }: Program): string => `function __team_root
     set -l next no
     for word in (commandline -opc)
         if test $next = yes
@@ -146,12 +163,19 @@ const fishWords = `function __team_root
         end
     end
 end
+function __team_run
+    if test -x ${inFish(node)}; and test -f ${inFish(script)}
+        ${inFish(node)} ${inFish(script)} $argv
+    else
+        command team $argv
+    end
+end
 function __team_ask
     set -l root (__team_root | string replace -r '^~(?=/|$)' -- $HOME)
     if test -n "$root"
-        command team __complete $argv[1] --root $root 2>/dev/null
+        __team_run __complete $argv[1] --root $root 2>/dev/null
     else
-        command team __complete $argv[1] 2>/dev/null
+        __team_run __complete $argv[1] 2>/dev/null
     end
 end
 function __team_none
@@ -171,7 +195,7 @@ function __team_none
     end
 end`
 
-const fish = (rows: readonly CommandRow[]): string => {
+const fish = (rows: readonly CommandRow[], program: Program): string => {
   const all = groups(rows)
   const inside = (path: string): string => {
     const [first = '', second] = path.split(' ')
@@ -190,7 +214,7 @@ const fish = (rows: readonly CommandRow[]): string => {
     `complete -c team${condition} ${flags.map(flag).join(' ')}${takesValue ? (of === 'file' ? ' -r' : ' -x') : ''}${takesValue ? values(of) : ''} -d ${quoted(about)}`
   const lines = [
     '# fish completion of team: team completion fish > ~/.config/fish/completions/team.fish',
-    fishWords,
+    fishWords(program),
     'complete -c team -f',
   ]
   for (const each of globalOptions) lines.push(option('', each))
