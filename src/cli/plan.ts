@@ -52,7 +52,7 @@ const act = async (cli: Cli, args: Plan): Promise<Result<number>> => {
     if (!asked.ok) return asked
     const { task } = asked.value
     if (args.json) cli.out.json(task)
-    else cli.out.say(`${task.id} is for ${task.assignee}: the plan will come as a request, team requests shows it`)
+    else cli.out.say(`task ${task.id} is for ${task.assignee}: the plan will come as a request, team requests shows it`)
     team.later('It is taken up after the next team up.')
     return ok(0)
   })

@@ -192,6 +192,8 @@ describe('without a daemon', () => {
     expect(checks.map(check => check.what)).toEqual(
       expect.arrayContaining(['node', 'git', 'sandbox', 'config.json', 'model', 'daemon', 'journal']),
     )
+    const one = teamRoot({ teammates: [{ name: 'alice' }], sandbox: 'off', mode: 'dir' })
+    expect((await team(['doctor', '--root', one])).stdout).toMatch(/config\.json +1 teammate, dir mode/)
     writeFileSync(join(root, 'config.json'), '{"teammates": [')
     const broken = await team(['doctor', '--root', root])
     expect(broken.code).toBe(1)

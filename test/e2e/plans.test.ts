@@ -27,7 +27,7 @@ test('a goal becomes a plan of the lead, the person changes it and approves, and
   const first = await up(root)
   // The runbook lead is told what to propose in the goal itself.
   const goal = 'Two files\n\nplan: first one, then two\n```tasks\n- title: one\n- title: two\n  dependsOn: [one]\n```\n'
-  expect(await teamOk(['plan', goal, '--root', root])).toMatch(/^1 is for ann/)
+  expect(await teamOk(['plan', goal, '--root', root])).toMatch(/^task 1 is for ann/)
   const [asked] = await waiting(root, 1)
   expect([asked?.type, asked?.from, asked?.to]).toEqual(['plan_request', 'ann', 'human'])
   expect(await teamOk(['requests', '1', '--root', root])).toMatch(/task 2\s+two; after one/)

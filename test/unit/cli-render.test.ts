@@ -131,6 +131,37 @@ describe('text for a terminal', () => {
     }
   })
 
+  test('how to approve a request is offered while it waits, and not once it is over; its hash stays', () => {
+    const request = (status: string, outcome: string | null): string =>
+      renderRequest(
+        {
+          ...{ id: 'req_1', type: 'question', from: 'alice', to: 'human', status, outcome, title: 't', body: 'b' },
+          ...{
+            bodyHash: 'a'.repeat(64),
+            createdAt: at,
+            deadline: null,
+            decidedBy: null,
+            decidedAt: null,
+            reason: null,
+          },
+          ...{ history: [], successor: null, effect: null, data: { task: null } },
+        } as unknown as Request,
+        now,
+        plain,
+      )
+    const offer = `team approve req_1 --shown ${'a'.repeat(12)}`
+    for (const status of ['pending', 'needs_info']) expect(request(status, null)).toContain(offer)
+    for (const [status, outcome] of [
+      ['approved', 'decided'],
+      ['rejected', 'decided'],
+      ['pending', 'withdrawn'],
+      ['needs_info', 'expired'],
+    ] as const) {
+      expect(request(status, outcome)).toMatch(/shown +a{12}$/m)
+      expect(request(status, outcome)).not.toContain('team approve')
+    }
+  })
+
   test('JSON for programs holds the same values, and nothing that a terminal acts on', () =>
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.string({ unit: 'binary' })), value => {

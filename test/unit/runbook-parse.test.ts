@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { parseRunbook } from '../../src/model/runbook/parse.ts'
+import { parseRunbook, type Step } from '../../src/model/runbook/parse.ts'
 
 const text = (...lines: string[]): string => lines.join('\n')
 
@@ -140,4 +141,29 @@ describe('a text read as a runbook', () => {
     expect(parseRunbook('on shutdown: reject the export runs').rejectShutdown).toBe('the export runs')
     expect(parseRunbook('no word of it').rejectShutdown).toBeNull()
   })
+})
+
+it('docs/runbook.md names every step and every word for a command, and docs/models.md sends there', () => {
+  const doc = readFileSync(new URL('../../docs/runbook.md', import.meta.url), 'utf8')
+  const fenced = (info: string, body = 'x') => `~~~${info}\n${body}\n~~~`
+  // By kind, as it stands in the table; a new kind of step does not compile without its line here.
+  const steps: Record<Step['kind'], readonly (readonly [named: string, text: string])[]> = {
+    run: ['sh', 'bash', 'shell'].map(lang => [`\`${lang}\``, fenced(lang)]),
+    write: [['`file=path`', fenced('file=path')]],
+    message: [['`@name: text`', '@name: text']],
+    note: [['`note: text`', 'note: text']],
+    commit: [['`commit: message`', 'commit: message']],
+    ask: [['`ask: text`', 'ask: text']],
+    plan: [['`plan: text`', 'plan: text']],
+    lease: [['`lease: src/**`', 'lease: src/**']],
+  }
+  for (const [kind, ways] of Object.entries(steps))
+    for (const [named, text] of ways) {
+      expect(parseRunbook(text).steps, text).toMatchObject([{ kind }])
+      expect(doc).toContain(named)
+    }
+  const models = readFileSync(new URL('../../docs/models.md', import.meta.url), 'utf8')
+  const about = models.slice(models.indexOf('## Runbooks'))
+  expect(about).toContain('(runbook.md)')
+  expect(about).not.toMatch(/^\|/m)
 })

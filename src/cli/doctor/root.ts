@@ -8,7 +8,7 @@ import { type LoadedConfig, layout, loadConfig } from '../../store/root.ts'
 import { clientSocket } from '../../store/rpc/socket-path.ts'
 import type { Cli } from '../cli.ts'
 import { connectDaemon } from '../connect-daemon.ts'
-import { span } from '../render/text.ts'
+import { plural, span } from '../render/text.ts'
 import type { Check } from './machine.ts'
 
 const good = (what: string, detail: string): Check => ({ what, state: 'ok', detail, remedy: null })
@@ -30,7 +30,7 @@ export const rootChecks = async (cli: Cli, root: string, probe: Probe): Promise<
   const { config, members, warnings, mode, workspace } = loaded.value
   checks.push(
     warnings.length === 0
-      ? good('config.json', `${members.length} teammates, ${mode} mode on ${workspace}`)
+      ? good('config.json', `${plural(members.length, 'teammate')}, ${mode} mode on ${workspace}`)
       : { what: 'config.json', state: 'warn', detail: warnings.join('; '), remedy: null },
   )
   if (config.sandbox === 'required' && probe.kind === 'none')

@@ -45,10 +45,8 @@ export const renderRequest = (request: Request, now: number, c: Paint, ifApprove
     rows.push(['task', request.data.task ?? 'none'])
     rows.push(['rule', rule === null ? 'none would be narrow' : `${oneLine(rule, 400)} (with --always)`])
   }
-  rows.push([
-    'shown',
-    `${request.bodyHash.slice(0, 12)} (team approve ${request.id} --shown ${request.bodyHash.slice(0, 12)})`,
-  ])
+  const hash = request.bodyHash.slice(0, 12)
+  rows.push(['shown', request.outcome === null ? `${hash} (team approve ${request.id} --shown ${hash})` : hash])
   if (ifApproved !== undefined && request.outcome === null) rows.push(['if approved', oneLine(ifApproved, 400)])
   const history = [...request.history, ...freed(request)].map(item => [
     `  ${when(item.at, now)}`,
