@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { delay } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
+import type { DownReport } from '../protocol/rpc.ts'
 import { connect } from '../store/rpc/client.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
 import { downLines } from './render/down.ts'
-import { withTeam } from './with-team.ts'
+import { type Team, withTeam } from './with-team.ts'
 
 /** `team down`. */
 export const down = (commands: Commands, cli: Cli): Commands =>
@@ -44,7 +45,11 @@ const act = async (
     })
     if (!ended.ok) return ended
     if (args.json) cli.out.json(ended.value)
-    else for (const line of downLines(ended.value)) cli.out.say(line)
+    else {
+      const again = await startedAgain(team, ended.value)
+      if (!again.ok) return again
+      for (const line of downLines(ended.value, again.value)) cli.out.say(line)
+    }
     if (ended.value.rejected.length > 0) return ok(5)
     if (names) return ok(0)
     if (!(await isFree(cli, team.root)) || !(await gone(cli)))
@@ -56,6 +61,16 @@ const act = async (
     if (!args.json) cli.out.say('the daemon has stopped')
     return ok(0)
   })
+}
+
+/** Who had agreed to go, and does not go since somebody rejects: the daemon starts them before it answers. */
+const startedAgain = async (team: Team, { stopped, rejected }: DownReport): Promise<Result<string[]>> => {
+  if (stopped.length === 0 || rejected.length === 0) return ok([])
+  const status = await team.call('status', {})
+  if (!status.ok) return status
+  const gone = ['stopped', 'failed']
+  const runs = status.value.teammates.filter(({ state }) => !gone.includes(state)).map(({ name }) => name)
+  return ok(stopped.map(({ name }) => name).filter(name => runs.includes(name)))
 }
 
 /** How long what has stopped may take to be gone. */

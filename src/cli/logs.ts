@@ -14,7 +14,11 @@ export const logs = (commands: Commands, cli: Cli): Commands =>
       y
         .positional('name', { type: 'string', describe: 'only what concerns this teammate' })
         .option('follow', { alias: 'f', type: 'boolean', default: false, describe: 'go on as it happens' })
-        .option('n', { type: 'number', default: 200, describe: 'so many of the last entries' })
+        .option('n', {
+          type: 'number',
+          default: 200,
+          describe: 'so many of the last entries; 0 is all (of the last 100000)',
+        })
         .option('all', {
           type: 'boolean',
           default: false,
@@ -48,7 +52,7 @@ const beginOf = (entries: readonly JournalEntry[], n: number, line: (entry: Jour
 }
 
 const act = async (cli: Cli, args: Logs): Promise<Result<number>> => {
-  if (!Number.isInteger(args.n) || args.n < 1) return fail('usage', '-n takes a whole number above 0')
+  if (!Number.isInteger(args.n) || args.n < 0) return fail('usage', '-n takes a whole number, or 0 for all')
   const line = (entry: JournalEntry) =>
     args.json ? jsonText(entry) : renderEvent(entry, { now: cli.clock.wall(), paint: cli.paint, all: args.all })
   const print = (entry: JournalEntry) => {
@@ -56,15 +60,16 @@ const act = async (cli: Cli, args: Logs): Promise<Result<number>> => {
     if (text !== null) cli.out.say(text)
   }
   const name = args.name === undefined ? {} : { name: args.name }
+  const n = args.n === 0 ? Number.POSITIVE_INFINITY : args.n
   return withTeam(cli, args, args.follow ? 'daemon' : 'read', async team => {
     // Small steps are not shown, so what is asked for grows until that many lines can be.
-    let limit = Math.min(args.n, most)
+    let limit = Math.min(n, most)
     let got = await team.call('events', { after: 0, limit, ...name })
-    let first = got.ok ? beginOf(got.value.entries, args.n, line) : 0
+    let first = got.ok ? beginOf(got.value.entries, n, line) : 0
     while (got.ok && first === null && got.value.entries.length === limit && limit < most) {
       limit = Math.min(limit * 8, most)
       got = await team.call('events', { after: 0, limit, ...name })
-      first = got.ok ? beginOf(got.value.entries, args.n, line) : 0
+      first = got.ok ? beginOf(got.value.entries, n, line) : 0
     }
     if (!got.ok) return got
     const shown = got.value.entries.slice(first ?? 0)

@@ -3,7 +3,7 @@ import { clock } from '../lib/clock.ts'
 import { asFault, exitCode, FaultError, fail } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import { type Cli, type Commands, tell } from './cli.ts'
-import { commandTable } from './completion/table.ts'
+import { type CommandRow, commandTable } from './completion/table.ts'
 import { processOut, wantsColours } from './out.ts'
 import { oneLine, paint } from './render/text.ts'
 import { badValue } from './values.ts'
@@ -42,7 +42,8 @@ export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist:
     const error = thrown instanceof Error ? thrown : new Error(String(thrown))
     const fault =
       error instanceof WrongUse || error.name === 'YError'
-        ? fail('usage', usage(error.message, argv), help(argv, error.message)).fault
+        ? fail('usage', usage(error.message, argv, commandTable(await families(argv), cli)), help(argv, error.message))
+            .fault
         : asFault(error)
     tell(cli, fault.code === 'internal' ? { ...fault, hint: 'This is a bug; --verbose shows where.' } : fault, verbose)
     process.exitCode = exitCode(fault.code)
@@ -177,11 +178,25 @@ const families = async (argv: readonly string[]): Promise<Family[]> => {
 const asksForHelp = (argv: readonly string[]): boolean =>
   ['--help', '-h', '--version'].some(each => argv.includes(each))
 
+/** The arguments of the command that is meant, as its usage names them. */
+const placesOf = (argv: readonly string[], rows: readonly CommandRow[]): readonly string[] => {
+  const [first = '', second = ''] = argv.filter(arg => !arg.startsWith('-'))
+  return (
+    (rows.find(({ path }) => path === `${first} ${second}`) ?? rows.find(({ path }) => path === first))?.places ?? []
+  )
+}
+
 /** What yargs says, in our manner: one line, small first letter, and the word it is about. */
-const usage = (message: string, argv: readonly string[]): string =>
-  message
+const usage = (message: string, argv: readonly string[], rows: readonly CommandRow[]): string => {
+  const places = placesOf(argv, rows)
+  const missing = (had: string): string => {
+    const place = places.filter(each => each.startsWith('<'))[Number(had)]
+    return `an argument is missing${place === undefined ? '' : `: ${place}`}`
+  }
+  const given = (name: string): string => places.find(place => place === `<${name}>`) ?? `--${name}`
+  return message
     .replace(/\s+/g, ' ')
-    .replace(/^Not enough non-option arguments: .*$/, 'an argument is missing')
+    .replace(/^Not enough non-option arguments: got (\d+), .*$/, (_all, had: string) => missing(had))
     .replace(
       /^Did you mean /,
       `unknown command: ${argv
@@ -189,8 +204,12 @@ const usage = (message: string, argv: readonly string[]): string =>
         .slice(0, 2)
         .join(' ')}; did you mean `,
     )
-    .replace(/^Invalid values: Argument: (\S+), Given: (.*), Choices: (.*)$/, '--$1 takes one of $3, not $2')
+    .replace(
+      /^Invalid values: Argument: (\S+), Given: (.*), Choices: (.*)$/,
+      (_all, name: string, got: string, choices: string) => `${given(name)} takes one of ${choices}, not ${got}`,
+    )
     .replace(/^[A-Z](?=[a-z])/, c => c.toLowerCase())
+}
 
 /** The help that tells how the command meant is used; of a text in several words, what is wrong with it. */
 const help = (argv: readonly string[], message: string): string => {

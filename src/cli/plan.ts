@@ -5,6 +5,7 @@ import { execa } from 'execa'
 import { parse, stringify } from 'yaml'
 import * as z from 'zod'
 import { fail, ok, type Result } from '../lib/result.ts'
+import { issueLines } from '../protocol/issues.ts'
 import type { Request, RequestOf } from '../protocol/request.ts'
 import { TaskDrop } from '../protocol/task.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
@@ -114,8 +115,5 @@ const parsed = (text: string): Result<TaskDrop[]> => {
   const tasks = z.array(TaskDrop).min(1).safeParse(value)
   return tasks.success
     ? ok(tasks.data)
-    : fail(
-        'usage',
-        tasks.error.issues.map(issue => `${issue.path.join('.') || 'the list'}: ${issue.message}`).join('; '),
-      )
+    : fail('usage', `the tasks: ${issueLines(tasks.error.issues, Object.keys(TaskDrop.shape)).join('; ')}`)
 }

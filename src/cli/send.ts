@@ -11,7 +11,11 @@ export const send = (commands: Commands, cli: Cli): Commands =>
     'Send a message to a teammate, or to all',
     y =>
       y
-        .positional('to', { type: 'string', demandOption: true, describe: "a teammate's name, or all" })
+        .positional('to', {
+          type: 'string',
+          demandOption: true,
+          describe: "a teammate's name, lead (who leads, else you), or all",
+        })
         .positional('text', { type: 'string', describe: 'the message; - reads stdin, byte for byte' })
         .option('file', { type: 'string', describe: 'read the message from this file, byte for byte' })
         .option('type', {

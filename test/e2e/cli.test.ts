@@ -24,7 +24,11 @@ describe('exit codes', () => {
     [['inbox', '-n', '-1'], '-n takes a whole number, or 0 for all'],
     [['inbox', '-n', ''], '-n needs a value'],
     [['logs', '-n'], '-n needs a value'],
-    [['logs', '-n', '1.5'], '-n takes a whole number above 0'],
+    [['logs', '-n', '1.5'], '-n takes a whole number, or 0 for all'],
+    [['logs', '-n', '-1'], '-n takes a whole number, or 0 for all'],
+    [['completion', 'tcsh'], '<shell> takes one of "bash", "zsh", "fish", not "tcsh"'],
+    [['completion'], 'an argument is missing: <shell>'],
+    [['send'], 'an argument is missing: <to>'],
     [['prefix', '--max'], '--max needs a value'],
     [['prefix', '--max', 'NaN'], '--max takes a number, not "NaN"'],
     [['replay', 'a', '--turn', '--json'], '--turn needs a value'],
@@ -42,7 +46,7 @@ describe('exit codes', () => {
     [['down', '--timeout', '-5'], '--timeout takes a number of seconds'],
     [[], 'say what to do'],
     [['send', 'a', 'b', '--typ', 'x'], 'unknown argument: typ'],
-    [['task', 'show'], 'an argument is missing'],
+    [['task', 'show'], 'an argument is missing: <id>'],
     [['down', '--timeout', 'soon'], '--timeout takes a number, not "soon"'],
     [['task', 'add', 'x', '--priority', '1.5'], '--priority takes a whole number'],
     [['approve', '3', '--reason', 'a', '--reason', 'b'], '--reason is given more than once'],
@@ -228,4 +232,13 @@ test('status --json has the shape that a program may rely on', async () => {
     ['alice', 'stopped'],
     ['bob', 'stopped'],
   ])
+})
+
+test('team logs -n 0 shows all of it, as team inbox does', async () => {
+  const root = teamRoot()
+  for (const title of ['One', 'Two', 'Three']) await teamOk(['task', 'add', title, '--root', root])
+  const lines = async (...args: string[]) => (await teamOk(['logs', ...args, '--root', root])).trimEnd().split('\n')
+  expect(await lines('-n', '1')).toHaveLength(1)
+  expect(await lines('-n', '0')).toEqual(await lines())
+  expect((await lines('-n', '0')).length).toBeGreaterThan(2)
 })

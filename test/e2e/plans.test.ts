@@ -37,6 +37,13 @@ test('a goal becomes a plan of the lead, the person changes it and approves, and
   await waiting(root, 1)
   const file = join(root, 'plan.yaml')
   writeFileSync(file, '- title: one\n- title: two\n  dependsOn: [three]\n- title: three\n  dependsOn: [two]\n')
+  const slips = join(root, 'slips.yaml')
+  writeFileSync(slips, '- title: one\n- title: two\n  blockdBy: [one]\n- title: 3\n  tags: x\n')
+  const slip = await team(['plan', '--edit', '1', '--from', slips, '--root', root])
+  expect([slip.code, slip.stderr]).toEqual([
+    2,
+    expect.stringContaining('the tasks: [1].blockdBy: unknown key (did you mean "blockedBy"?); [2].'),
+  ])
   const cyclic = await team(['plan', '--edit', '1', '--from', file, '--root', root])
   expect([cyclic.code, cyclic.stderr]).toEqual([5, expect.stringContaining('would wait for each other')])
   writeFileSync(file, '- title: one\n- title: two\n  dependsOn: [one]\n- title: three\n  dependsOn: [two]\n')

@@ -189,6 +189,7 @@ test('a teammate that rejects its shutdown keeps the daemon: exit 5, the reason 
   await working(root)
   const refused = await team(['down', '--root', root])
   expect([refused.code, refused.stdout]).toEqual([5, expect.stringContaining('the migration is half done')])
+  expect(refused.stdout).toContain('bob: was idle, shut down; is started again\n')
   expect((await holderOf(root)).pid).toBe(pid)
   await until(async () => (await statusOf(root)).tasks[0]?.status === 'completed')
   // bob had agreed to go, and is back; new work is given out.

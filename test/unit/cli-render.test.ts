@@ -447,4 +447,6 @@ test('down tells what became of each, and of a rejection that the daemon stays',
     'bob rejects: in the middle of a migration',
     'The daemon stays. Wait, or use team down --force.',
   ])
+  const back = downLines({ stopped: [{ name: 'alice', how: 'idle' }], rejected: [] }, ['alice'])
+  expect(back).toEqual(['alice: was idle, shut down; is started again'])
 })

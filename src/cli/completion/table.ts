@@ -19,6 +19,8 @@ export interface CommandRow {
   readonly path: string
   readonly about: string
   readonly options: readonly OptionRow[]
+  /** As usage has them: `<id..>`, `[name]`. */
+  readonly places: readonly string[]
   readonly positionals: readonly Values[]
   /** The last positional may stand in any number. */
   readonly isOpen: boolean
@@ -112,6 +114,7 @@ const listener = (rows: CommandRow[], above: string): unknown => {
         path,
         about: about.split('\n')[0] ?? '',
         options,
+        places,
         positionals: names.map(name => positionals.get(name) ?? null),
         isOpen: places.at(-1)?.includes('..') ?? false,
         examples,
