@@ -15,6 +15,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { type Clock, iso } from '../lib/clock.ts'
+import { reach } from '../lib/points.ts'
 import { asFault, fail, ok, type Result } from '../lib/result.ts'
 import type { Usage } from '../model/model.ts'
 import { Context } from './context.ts'
@@ -137,8 +138,10 @@ export class Session {
 
   #write(text: string): void {
     const bytes = Buffer.from(text)
+    reach('session.write')
     for (let done = 0; done < bytes.length; ) done += writeSync(this.#fd, bytes, done)
     fdatasyncSync(this.#fd)
+    reach('session.written')
     this.#size += bytes.length
   }
 
@@ -156,6 +159,7 @@ export class Session {
     const first = `${JSON.stringify(this.#carry())}\n`
     writeSync(fd, first)
     fdatasyncSync(fd)
+    reach('session.rotate')
     renameSync(next, this.file)
     const dir = openSync(folder, 'r')
     fsyncSync(dir)

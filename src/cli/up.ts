@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
+import { arm } from '../lib/points.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { Hello } from '../protocol/rpc.ts'
 import { probeSandbox } from '../sandbox/probe.ts'
@@ -61,6 +62,7 @@ interface Up extends Globals {
 const act = async (cli: Cli, args: Up): Promise<Result<number>> => {
   // Past a limit on the size of files a write is to fail with its reason, as on a full disk, and not to end the process.
   process.on('SIGXFSZ', () => undefined)
+  arm(cli.env[killAt])
   const ready = args.detached ? readyOf(process) : null
   const result = await start(cli, args, ready)
   // Whoever detached this tells the fault; the log has it too.
@@ -161,10 +163,13 @@ const sandboxLines = ({ config }: LoadedConfig, probe: Probe): string[] => {
       ]
 }
 
+/** For the torture test: where to be killed, see `lib/points.ts`. */
+const killAt = 'TEAM_KILL_AT'
+
 /** The part of the environment that any program needs; everything else stays here. */
 const base = (cli: Cli): Record<string, string> => {
   const kept: Record<string, string> = {}
-  for (const name of ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR']) {
+  for (const name of ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', killAt]) {
     const value = cli.env[name]
     if (value !== undefined) kept[name] = value
   }

@@ -1,3 +1,4 @@
+import { reach } from '../lib/points.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { type Environment, type Git, line } from './run.ts'
 import type { Workspace } from './workspace.ts'
@@ -64,7 +65,9 @@ export const countCommits = async (git: Git, without: string, head: string): Pro
 
 /** Moves `ref` from `old` to `next`, only if it is still at `old` (all zeros: only if there is none). A fault `conflict` when it moved. */
 export const moveRef = async (git: Git, ref: string, next: string, old: string, why: string): Promise<Result<null>> => {
+  reach('ref.move')
   const done = await git(['update-ref', '--create-reflog', '-m', why, ref, next, old], { codes: [0, 1, 128] })
+  reach('ref.moved')
   if (!done.ok) return done
   if (done.value.code === 0) return ok(null)
   const now = await readRef(git, ref)

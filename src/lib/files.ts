@@ -5,13 +5,16 @@ import {
   fstatSync,
   fsyncSync,
   openSync,
+  readdirSync,
   readFileSync,
   readSync,
+  rmSync,
   type Stats,
   statSync,
 } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
+import { reach } from './points.ts'
 import type { Fault } from './result.ts'
 
 /** A line as it lies in a file: where it starts, and its bytes without the newline. */
@@ -59,12 +62,20 @@ export const replaceFile = async (path: string, data: string | Buffer, mode = 0o
     } finally {
       await file.close()
     }
+    reach('file.write')
     await rename(temporary, path)
+    reach('file.written')
   } catch (error) {
     await rm(temporary, { force: true })
     throw error
   }
   syncFolder(folder)
+}
+
+/** Removes what a crash left of `replaceFile` in `folder`. For the one who writes there, before anything is written. */
+export const removeTemporaries = (folder: string): void => {
+  for (const name of readdirSync(folder))
+    if (/^\.[0-9a-f]{12}\.tmp$/.test(name)) rmSync(join(folder, name), { force: true })
 }
 
 /** The errno code of a thrown file error, or undefined where it is something else. */

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads'
+import { armedAt } from '../lib/points.ts'
 import type { WritePages, Written } from '../store/files/pages.ts'
 
 interface Waiting {
@@ -18,7 +19,7 @@ export class Scribe {
 
   /** `entry` is the built JavaScript file of scribe-main.ts. */
   constructor(entry: string) {
-    this.#worker = new Worker(entry, { name: 'scribe', env: {}, argv: [], execArgv: [] })
+    this.#worker = new Worker(entry, { name: 'scribe', env: {}, argv: [], execArgv: [], workerData: armedAt })
     this.#worker.on('message', (written: readonly Written[]) => this.#waiting.shift()?.resolve(written))
     this.#worker.on('error', error => this.#ended(error))
     this.#worker.on('exit', () => this.#ended(new Error('the thread that writes the files ended')))

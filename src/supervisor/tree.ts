@@ -14,8 +14,8 @@ export interface Gate {
   readonly signal: AbortSignal
 }
 
-/** What is proven: the task's id, or the base's head. Said with the events of the check. */
-export type Proven = { readonly task: string } | { readonly base: string }
+/** What is proven: the task's id, or the base's head, and the tree where it is one of git. Said with the events of the check. */
+export type Proven = ({ readonly task: string } | { readonly base: string }) & { readonly tree?: string }
 
 /**
  * The gate that everything passes on its way to the trunk: a clean checkout of the tree in a folder of its own, set up, and the
@@ -44,7 +44,7 @@ export const checkTree = async (
     if (!out.ok) return couldNot('checkout', out.fault.message)
     const ready = await setUp(gate.core, dir, gate.shell, gate.signal)
     if (!ready.ok) return couldNot('setup', ready.fault.message)
-    return await checkIn(gate, proven, await folderView('verify', dir, { readable: [hub.dir] }), commands)
+    return await checkIn(gate, { ...proven, tree }, await folderView('verify', dir, { readable: [hub.dir] }), commands)
   } finally {
     await rm(dir, { recursive: true, force: true })
   }

@@ -4,6 +4,7 @@ import { buildPrefix } from '../agent/prefix.ts'
 import { readPrefixParts } from '../agent/prefix-files.ts'
 import { Session } from '../agent/session.ts'
 import { clock, delay } from '../lib/clock.ts'
+import { arm } from '../lib/points.ts'
 import { unwrap } from '../lib/result.ts'
 import { openModel, resolveModel } from '../model/index.ts'
 import { Limits, type Member } from '../protocol/config.ts'
@@ -28,6 +29,7 @@ const stopMs = 2000
  * the thread dies loudly and is started again by the supervisor.
  */
 const main = async (): Promise<void> => {
+  arm(process.env.TEAM_KILL_AT)
   const port = parentPort
   if (!port) throw new Error('this is the entry of a worker thread')
   // Written by the supervisor of this same process and version.

@@ -271,3 +271,14 @@ test('a root whose run state cannot be made is a fault, and leaves nothing behin
   expect(await refused(attempt())).toMatchObject({ code: 'io', message: expect.stringContaining(root) })
   expect(listing()).toEqual(['journal'])
 })
+
+test('what a kill left of a file that was being replaced, is gone at the next start', async () => {
+  const first = await begin()
+  await first.release()
+  for (const name of ['.0123456789ab.tmp', 'journal/.ba9876543210.tmp'])
+    writeFileSync(join(root, '.team', name), 'half')
+  writeFileSync(join(root, '.team', '.mine.tmp'), 'of a person')
+  const holder = await begin()
+  expect(listing().filter(name => name.endsWith('.tmp'))).toEqual(['.mine.tmp'])
+  await holder.release()
+})

@@ -4,6 +4,7 @@ import { basename, dirname, join } from 'node:path'
 import { lock } from 'proper-lockfile'
 import { type Clock, delay } from '../../lib/clock.ts'
 import { errnoOf } from '../../lib/files.ts'
+import { reach } from '../../lib/points.ts'
 import { type Fault, fail, ok, type Result } from '../../lib/result.ts'
 import { RpcServer } from '../rpc/server.ts'
 import { readHolderFile, type SocketPlace, socketName, socketNamed } from '../rpc/socket-path.ts'
@@ -107,8 +108,10 @@ const takeOver = async (who: Contender, first: number): Promise<Result<Taken | n
         seq: state.seq,
         prev: head && { epoch: head.epoch, bytes },
       }
+      reach('epoch.begin')
       const begun = beginEpoch(folder, header)
       if (!begun) return ok(null)
+      reach('epoch.begun')
       // A holder on another host may have written, and acknowledged, until the epoch was begun; nothing after that counts.
       if (!head || readFileSync(epochPath(folder, head.epoch)).subarray(bytes).equals(rest)) {
         if (head) removeSockets(who.place, head.socket, server.path)
@@ -127,11 +130,11 @@ const takeOver = async (who: Contender, first: number): Promise<Result<Taken | n
 /** Removes what dead holders left: the last one's own socket, and those of contenders that died at it long ago. */
 const removeSockets = (place: SocketPlace, last: string, mine: string): void => {
   const path = socketNamed(place, last)
-  if (path !== null && path !== mine) rmSync(path, { force: true })
+  if (path !== null && path !== mine) for (const each of [path, `${path}+`]) rmSync(each, { force: true })
   const youngest = statSync(mine).mtimeMs - 3_600_000
   const prefix = basename(place.own(''))
   for (const name of readdirSync(place.folder)) {
-    if (!name.startsWith(prefix) || !/^[0-9a-f]{6}$/.test(name.slice(prefix.length))) continue
+    if (!name.startsWith(prefix) || !/^[0-9a-f]{6}\+?$/.test(name.slice(prefix.length))) continue
     const stat = statSync(join(place.folder, name), { throwIfNoEntry: false })
     if (stat?.isSocket() && stat.mtimeMs < youngest) rmSync(join(place.folder, name), { force: true })
   }

@@ -11,6 +11,7 @@ import {
 } from 'node:fs'
 import { extname, join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
+import { reach } from '../../lib/points.ts'
 import type { Result } from '../../lib/result.ts'
 import { dropKind, maxDropBytes, type Drops as Parsed, parseDrops } from '../../protocol/drop.ts'
 import type { TaskDrop } from '../../protocol/task.ts'
@@ -183,6 +184,7 @@ export class Drops {
     }
     try {
       const { ids, isKnown } = result.value
+      reach('drop.taken')
       const now = stamp(this.#path(file))
       if (now) this.#setAside(file, sameStamp(now, found.stamp) ? undefined : ids)
       if (isKnown && !this.#stuck.delete(file) && !this.#options.isStarting()) this.#tell(file, again(ids))
@@ -213,6 +215,7 @@ export class Drops {
       copyFileSync(entry.path, join(to, name))
       rmSync(this.#path(file))
     } else renameSync(this.#path(file), join(to, name))
+    reach('drop.moved')
     if (lateFor)
       this.#tell(
         file,

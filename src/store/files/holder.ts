@@ -2,7 +2,8 @@ import { existsSync, linkSync, mkdirSync, realpathSync, renameSync, rmSync, stat
 import { hostname } from 'node:os'
 import { basename, dirname } from 'node:path'
 import { type Clock, iso } from '../../lib/clock.ts'
-import { errnoOf, replaceFile } from '../../lib/files.ts'
+import { errnoOf, removeTemporaries, replaceFile } from '../../lib/files.ts'
+import { reach } from '../../lib/points.ts'
 import { asFault, type Fault, fail, ok, type Result } from '../../lib/result.ts'
 import type { Hello } from '../../protocol/rpc.ts'
 import type { RpcHandler } from '../rpc/server.ts'
@@ -182,10 +183,12 @@ class FileHolder implements Holder {
   async #begin(): Promise<void> {
     const { server, header, replay } = this.#taken
     const { pid, host, kind, epoch } = header
+    for (const folder of [teamFolder(this.#root), journalFolder(this.#root)]) removeTemporaries(folder)
     server.introduce(() => this.hello)
     // The well-known name is given to the socket in one step, over whatever a dead holder left there.
     const spare = `${server.path}+`
     linkSync(server.path, spare)
+    reach('holder.named')
     renameSync(spare, this.#known)
     await this.#tellPeople()
     // Without that name nobody finds a daemon: removed by hand, it is there again soon, and so is its word for people.

@@ -13,6 +13,7 @@ import { join, relative } from 'node:path'
 import * as z from 'zod'
 import { type Clock, iso } from '../../lib/clock.ts'
 import { endsInLine, openPlain, splitLines } from '../../lib/files.ts'
+import { reach } from '../../lib/points.ts'
 import type { Limits } from '../../protocol/config.ts'
 import { readForeign, renderMessage } from '../../protocol/foreign-message.ts'
 import type { Message, Stored } from '../../protocol/message.ts'
@@ -167,7 +168,9 @@ export class InboxFile {
       for (const message of batch) this.#unconfirmed.set(message.id, message)
       this.#outbox = []
       let written = 0
+      reach('inbox.append')
       while (written < bytes.length) written += writeSync(fd, bytes, written)
+      reach('inbox.appended')
       const { place } = this.#mark
       const isAlone = Number(fstatSync(fd, { bigint: true }).size) === size + bytes.length
       const isNext = place.offset === size && !place.isSkipping && place.identity === identityOf(stat)
@@ -192,6 +195,7 @@ export class InboxFile {
     mkdirSync(this.#archive, { recursive: true, mode: 0o700 })
     const file = `${name}.${lastNumber(this.#archive, name) + 1}.jsonl`
     renameSync(this.path, join(this.#archive, file))
+    reach('inbox.rotated')
     closeSync(openPlain(this.path, appending, 0o600))
     this.#mark = {
       generation: generation + 1,

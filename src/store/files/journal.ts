@@ -16,6 +16,7 @@ import { open } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { promisify } from 'node:util'
 import { errnoOf, splitLines, syncFolder } from '../../lib/files.ts'
+import { reach } from '../../lib/points.ts'
 import { asFault, type Fault, FaultError } from '../../lib/result.ts'
 import { JournalEntry } from '../../protocol/event.ts'
 import type { Journal } from '../state.ts'
@@ -255,13 +256,16 @@ export class FileJournal implements Journal {
 
   async #commit(batch: Batch): Promise<void> {
     const bytes = Buffer.from(batch.lines.join(''))
+    reach('journal.write')
     this.#fill(bytes.length)
     writeAll(this.#fd, bytes, this.#bytes)
+    reach('journal.written')
     await sync(this.#fd)
     // Looked at after the flush: a successor creates its epoch before it measures what counts of this one, so where
     // there is none yet, it will find these lines.
     const fault = this.superseded()
     if (fault) throw new FaultError(fault)
+    reach('journal.durable')
     this.#bytes += bytes.length
     this.#seq = batch.entries.at(-1)?.seq ?? this.#seq
     if (this.#bytes > this.#options.segmentBytes) await this.#roll()
@@ -292,6 +296,7 @@ export class FileJournal implements Journal {
     }
     const begun = beginEpoch(folder, header)
     if (!begun) throw new FaultError(this.superseded() ?? { code: 'held', message: `epoch ${epoch + 1} exists` })
+    reach('journal.roll')
     this.#segments = [...this.segments]
     this.#trim()
     await closeFile(this.#fd)

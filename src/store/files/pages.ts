@@ -2,6 +2,7 @@ import { closeSync, constants, fstatSync, mkdirSync, openSync, renameSync } from
 import { dirname } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import { errnoOf } from '../../lib/files.ts'
+import { reach } from '../../lib/points.ts'
 import { type LateSave, Replaced } from './replaced.ts'
 import { type Stamp, sameStamp, stamp, stampOf, stampOrOther, swapFile } from './stamp.ts'
 
@@ -59,7 +60,9 @@ export const pageWriter = (clock: Clock): ((asked: readonly (Page | Move | Look)
 const move = ({ path, to, known }: Move): Written => {
   const now = stamp(path)
   if (!now || !sameStamp(now, known)) return { kind: 'foreign' }
+  reach('page.move')
   renameSync(path, to)
+  reach('page.moved')
   return { kind: 'written', stamp: now }
 }
 
@@ -86,8 +89,10 @@ const swap = ({ path, text, known, isEdited = false }: Page, by: string | undefi
       if (now === 'other') return !isEdited
       return !now || sameStamp(now, known)
     }
+    reach('page.write')
     const written = swapFile(path, text, mayReplace, by)
     if (!written) return { kind: 'foreign' }
+    reach('page.written')
     if (old !== null && known) {
       replaced.hold(path, old, known)
       old = null
