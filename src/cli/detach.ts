@@ -8,6 +8,7 @@ import { layout } from '../store/root.ts'
 import { isStarting } from './all-started.ts'
 import type { Cli } from './cli.ts'
 import { daemonStatus } from './connect-daemon.ts'
+import { endWord } from './parent.ts'
 import { oneLine } from './render/text.ts'
 
 /** What the detached daemon tells the one that started it, over node's channel between them. */
@@ -25,21 +26,25 @@ const Word = z.union([
 export interface Ready {
   ready(hello: Hello): Promise<void>
   failed(fault: Fault): Promise<void>
+  /** It ends of its own will. */
+  ended(): Promise<void>
 }
 
-export const readyOf = (own: NodeJS.Process): Ready => {
-  const say = (word: z.infer<typeof Word>) =>
+/** `isChild`: of a parent that hears it to its end. */
+export const readyOf = (own: NodeJS.Process, isChild: boolean): Ready => {
+  const say = (word: z.infer<typeof Word> | typeof endWord) =>
     new Promise<void>(resolve => {
       if (!own.send || !own.connected) return resolve()
       // Whoever started us may be gone already: that is no fault of ours, and nobody waits for the word.
       own.send(word, undefined, undefined, () => {
-        if (own.connected) own.disconnect()
+        if (own.connected && !isChild) own.disconnect()
         resolve()
       })
     })
   return {
     ready: hello => say({ t: 'ready', pid: hello.pid }),
     failed: ({ code, message, hint }) => say({ t: 'fault', code, message, ...(hint === undefined ? {} : { hint }) }),
+    ended: () => say(endWord),
   }
 }
 

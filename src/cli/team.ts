@@ -4,6 +4,7 @@ import { findRoot } from '../store/find-root.ts'
 import { candidates } from './completion/candidates.ts'
 import { daemonStatus } from './connect-daemon.ts'
 import { processOut, wantsColours } from './out.ts'
+import { parented, runParent } from './parent.ts'
 import { renderStatus } from './render/status.ts'
 import { oneLine, paint } from './render/text.ts'
 
@@ -42,6 +43,22 @@ const tellStatus = async (argv: readonly string[]): Promise<boolean> => {
   return true
 }
 
+/** Runs `team up` under a parent that starts it again when it dies. */
+const parent = async (argv: readonly string[]): Promise<boolean> => {
+  if (!parented(argv, process.env)) return false
+  const out = processOut()
+  process.exitCode = await runParent({
+    command: [process.execPath, __filename, ...argv],
+    clock,
+    say: line => out.note(line),
+    relay: word => {
+      if (process.send && process.connected) process.send(word, undefined, undefined, () => process.disconnect())
+    },
+    hangUp: !argv.includes('--detached'),
+  })
+  return true
+}
+
 /** Candidates for a shell that completes: `team __complete <kind> [--root <root>]`. Whatever is wrong, it says nothing. */
 const complete = async ([command, kind, flag, value]: readonly string[]): Promise<boolean> => {
   if (command !== '__complete' || kind === undefined) return false
@@ -59,7 +76,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
 } else {
   const argv = process.argv.slice(2)
   void tellStatus(argv).then(async told => {
-    if (told || (await complete(argv))) return
+    if (told || (await complete(argv)) || (await parent(argv))) return
     const { main } = await import('./main.js')
     await main({ argv, dist: __dirname })
   })

@@ -44,6 +44,12 @@ export const up = (commands: Commands, cli: Cli): Commands =>
           describe: 'your word that a holder on another host is dead',
         })
         .option('detached', { type: 'boolean', default: false, hidden: true })
+        .option('child', { type: 'number', hidden: true })
+        .option('parent', {
+          type: 'boolean',
+          default: true,
+          describe: 'start the daemon again when it dies; --no-parent where a service manager does that',
+        })
         .example('$0 up', 'in front: Ctrl-C asks everyone to shut down, a second one stops at once')
         .example('$0 up -d && $0 logs -f', 'in the background, and watch')
         .epilogue(
@@ -57,16 +63,19 @@ interface Up extends Globals {
   once: boolean
   takeover: boolean
   detached: boolean
+  child: number | undefined
 }
 
 const act = async (cli: Cli, args: Up): Promise<Result<number>> => {
   // Past a limit on the size of files a write is to fail with its reason, as on a full disk, and not to end the process.
   process.on('SIGXFSZ', () => undefined)
   arm(cli.env[killAt])
-  const ready = args.detached ? readyOf(process) : null
+  const isChild = args.child !== undefined
+  const ready = args.detached || isChild ? readyOf(process, isChild) : null
   const result = await start(cli, args, ready)
   // Whoever detached this tells the fault; the log has it too.
   if (!result.ok) await ready?.failed(result.fault)
+  if (isChild) await ready?.ended()
   return result
 }
 

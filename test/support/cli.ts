@@ -26,6 +26,8 @@ export const cleanEnv = (): Record<string, string> => ({
   PATH: process.env.PATH ?? '/usr/bin:/bin',
   HOME: tmpdir(),
   TMPDIR: tmpdir(),
+  // What a test kills stays dead, unless it is about that.
+  TEAM_PARENT: 'off',
   GIT_CONFIG_GLOBAL: '/dev/null',
   GIT_CONFIG_SYSTEM: '/dev/null',
 })

@@ -27,6 +27,7 @@ const env = {
   PATH: process.env.PATH ?? '',
   HOME: tmpdir(),
   TMPDIR: tmpdir(),
+  TEAM_PARENT: 'off',
   GIT_CONFIG_GLOBAL: '/dev/null',
   GIT_CONFIG_SYSTEM: '/dev/null',
 }

@@ -1,0 +1,92 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { type Clock, delay } from '../lib/clock.ts'
+
+/** What a child says to its parent last: it ends of its own will, so that there is nothing to start again. */
+export const endWord = { t: 'end' } as const
+
+/** After so many deaths in a row, none of them after a while of peace, it is not tried again. */
+export const mostDeaths = 8
+/** Alive for so long, the deaths before are forgotten. */
+const peaceMs = 60_000
+/** Before each restart: a second, doubling, a minute at most. */
+export const restartDelay = (deaths: number): number => Math.min(60_000, 1000 * 2 ** (deaths - 1))
+
+export interface ParentOptions {
+  /** The program, its first arguments and those of `team up`. */
+  readonly command: readonly [string, ...string[]]
+  readonly clock: Clock
+  readonly say: (line: string) => void
+  /** Passes on what the child says, to whoever detached this process. */
+  readonly relay: (word: unknown) => void
+  /** What is passed on to it: with `hangUp` the end of the terminal too. */
+  readonly hangUp: boolean
+  /** For tests with a time of their own. */
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
+/**
+ * Runs the daemon as a child, and again when it died: killed by a signal or by node itself (a thread's heap may take the whole
+ * process along), and not by its own word. Gives its exit code back; 1 when it is given up. A daemon that never got ready is
+ * not tried again: its words say what is wrong.
+ */
+export const runParent = async (o: ParentOptions): Promise<number> => {
+  const wait = o.wait ?? delay
+  const stop = new AbortController()
+  let child: ChildProcess | undefined
+  let wasReady = false
+  const signals = ['SIGINT', 'SIGTERM', ...(o.hangUp ? (['SIGHUP'] as const) : [])] as const
+  const pass = (signal: NodeJS.Signals): void => {
+    stop.abort()
+    child?.kill(signal)
+  }
+  for (const signal of signals) process.on(signal, pass)
+  try {
+    for (let deaths = 0; ; ) {
+      const began = o.clock.mono()
+      const [program, ...args] = o.command
+      const life = spawn(program, [...args, `--child=${deaths}`], { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
+      child = life
+      let isOver = false
+      life.on('message', (word: { readonly t?: unknown }) => {
+        if (word.t === endWord.t) isOver = true
+        else if (word.t === 'ready' && wasReady) return
+        else o.relay(word)
+        if (word.t === 'ready') wasReady = true
+      })
+      const { code, signal } = await new Promise<{ code: number | null; signal: NodeJS.Signals | null }>(
+        (resolve, reject) => {
+          life.once('error', reject)
+          life.once('exit', (code, signal) => resolve({ code, signal }))
+        },
+      )
+      if (isOver || !wasReady || stop.signal.aborted) return code ?? 1
+      if (o.clock.mono() - began >= peaceMs) deaths = 0
+      deaths++
+      const how = signal ?? `exit ${code}`
+      if (deaths > mostDeaths) {
+        o.say(`the daemon died ${deaths} times in a row (${how}), and is not started again: team up when you know why`)
+        return 1
+      }
+      const ms = restartDelay(deaths)
+      o.say(`the daemon died (${how}); it is started again in ${ms / 1000} s, nothing that it acknowledged is lost`)
+      await wait(ms, stop.signal).catch(() => undefined)
+      if (stop.signal.aborted) return 1
+    }
+  } finally {
+    for (const signal of signals) process.off(signal, pass)
+  }
+}
+
+/**
+ * The arguments of `team up` where it is to run under a parent: all known, none of which ask for something else (help, a
+ * detached one, which has its own).
+ */
+export const parented = (argv: readonly string[], env: Readonly<Record<string, string | undefined>>): boolean => {
+  if (argv[0] !== 'up' || env.TEAM_PARENT === 'off') return false
+  for (let i = 1; i < argv.length; i++) {
+    const arg = argv[i] ?? ''
+    if (arg === '--root') i++
+    else if (!/^--(root=.*|once|takeover|verbose|detached|color|no-color)$/.test(arg)) return false
+  }
+  return true
+}
