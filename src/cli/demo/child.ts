@@ -31,7 +31,8 @@ const start = (command: Command, root: string, args: readonly string[], out: num
   const [program, ...first] = command.team
   return spawn(program, [...first, ...args, '--root', root], {
     cwd: root,
-    env: command.env,
+    // Whoever runs the demo stops what it started, by its own pid.
+    env: { ...command.env, TEAM_PARENT: 'off' },
     stdio: ['ignore', out, out],
   })
 }
