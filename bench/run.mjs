@@ -9,6 +9,9 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { cleanUp, folder, inTurns, machine, render, rowsOf, syncCost, top } from './lib.mjs'
 
+// A daemon that a table kills stays dead.
+process.env.TEAM_PARENT = 'off'
+
 const here = join(top, 'bench')
 const known = readdirSync(join(here, 'tables'))
   .filter(file => file.endsWith('.mjs') && !/-(writer|reader|child)\.mjs$/.test(file))
