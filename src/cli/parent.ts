@@ -44,7 +44,11 @@ export const runParent = async (o: ParentOptions): Promise<number> => {
     for (let deaths = 0; ; ) {
       const began = o.clock.mono()
       const [program, ...args] = o.command
-      const life = spawn(program, [...args, `--child=${deaths}`], { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
+      const life = spawn(program, [...args, `--child=${deaths}`], {
+        stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+        // A session of its own: the terminal's Ctrl-C comes to this process alone, which passes it on, once.
+        detached: true,
+      })
       child = life
       let isOver = false
       life.on('message', (word: { readonly t?: unknown }) => {

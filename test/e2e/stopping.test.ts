@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Request } from '../../src/protocol/request.ts'
 import { cleanEnv, command, ended, says, start, statusOf, team, teamOk, until } from '../support/cli.ts'
 import {
@@ -82,36 +82,46 @@ test('C05 down, a signal and Ctrl-C each end a team whose model never answers, w
 
 const hasScript = spawnSync('script', ['--version']).status === 0
 
-test.skipIf(!hasScript)('C05 Ctrl-C twice at a real terminal stops everyone at once', async () => {
-  const server = await model(silence)
-  const root = teamOf(server, { limits: { graceSeconds: 600 } })
-  await teamOk(['task', 'add', 'Wait for ever', '--root', root])
-  const code = join(root, '..', 'code')
-  const line = '"$NODE" "$TEAM" up --root "$ROOT"; echo $? > "$CODE"'
-  const terminal = spawn('script', ['-qfec', line, '/dev/null'], {
-    // An interactive shell's rule: the one in front gets the key, and whoever started it does not die of it.
-    env: { ...cleanEnv(), SHELL: '/bin/bash', NODE: process.execPath, TEAM: command, ROOT: root, CODE: code },
-    stdio: ['pipe', 'pipe', 'pipe'],
-  })
-  await says(terminal, /ready, pid/)
-  await until(() => server.requests.length > 0)
-  const first = says(terminal, /once more stops at once/)
-  terminal.stdin.write('\x03')
-  await first
-  // Two within a tenth of a second are one: a person's second is later than that.
-  let over = false
-  const second = says(terminal, /has stopped/).finally(() => {
-    over = true
-  })
-  await until(() => {
-    if (!over) terminal.stdin.write('\x03')
-    return over
-  })
-  await second
-  await until(() => existsSync(code) && readFileSync(code, 'utf8') !== '')
-  expect((await statusOf(root)).holder).toBeNull()
-  expect(readFileSync(code, 'utf8')).toBe('0\n')
-})
+describe.each(['on', 'off'])('with its parent %s', TEAM_PARENT =>
+  test.skipIf(!hasScript)('C05 Ctrl-C twice at a real terminal stops everyone at once', async () => {
+    const server = await model(silence)
+    const root = teamOf(server, { limits: { graceSeconds: 600 } })
+    await teamOk(['task', 'add', 'Wait for ever', '--root', root])
+    const code = join(root, '..', 'code')
+    const line = '"$NODE" "$TEAM" up --root "$ROOT"; echo $? > "$CODE"'
+    const terminal = spawn('script', ['-qfec', line, '/dev/null'], {
+      // An interactive shell's rule: the one in front gets the key, and whoever started it does not die of it.
+      env: {
+        ...cleanEnv(),
+        TEAM_PARENT,
+        SHELL: '/bin/bash',
+        NODE: process.execPath,
+        TEAM: command,
+        ROOT: root,
+        CODE: code,
+      },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    })
+    await says(terminal, /ready, pid/)
+    await until(() => server.requests.length > 0)
+    const first = says(terminal, /once more stops at once/)
+    terminal.stdin.write('\x03')
+    await first
+    // Two within a tenth of a second are one: a person's second is later than that.
+    let over = false
+    const second = says(terminal, /has stopped/).finally(() => {
+      over = true
+    })
+    await until(() => {
+      if (!over) terminal.stdin.write('\x03')
+      return over
+    })
+    await second
+    await until(() => existsSync(code) && readFileSync(code, 'utf8') !== '')
+    expect((await statusOf(root)).holder).toBeNull()
+    expect(readFileSync(code, 'utf8')).toBe('0\n')
+  }),
+)
 
 test('D09 a shutdown that the model ignores is forced after the grace, recorded so, told to the lead, and no work is lost', async () => {
   const server = await model(request => {
