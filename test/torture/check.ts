@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { type Entry, readJournal, type Value } from './journal.ts'
 
 /** What the driver knows that must be there, whatever was killed when. */
@@ -54,7 +55,7 @@ const checkTasks = (root: string, tasks: readonly Value[], entries: readonly Ent
     }
     const shown = read(file)
     for (const [key, value] of Object.entries(task))
-      if (JSON.stringify(shown[key]) !== JSON.stringify(value))
+      if (!isDeepStrictEqual(shown[key], value))
         out.push(`${file}: ${key} is ${JSON.stringify(shown[key])}, in the journal ${JSON.stringify(value)}`)
     const open = (task.dependsOn as string[]).filter(each => status.get(each) !== 'completed')
     if (JSON.stringify(shown.blockedBy) !== JSON.stringify(open))
@@ -158,7 +159,7 @@ const checkRequests = (
     else {
       const shown = read(file)
       for (const key of ['status', 'outcome', 'decidedBy', 'reason', 'effect', 'bodyHash', 'data'])
-        if (JSON.stringify(shown[key]) !== JSON.stringify(request[key]))
+        if (!isDeepStrictEqual(shown[key], request[key]))
           out.push(`${file}: ${key} is ${JSON.stringify(shown[key])}, in the journal ${JSON.stringify(request[key])}`)
     }
     if (request.outcome === null) out.push(`${id} (${text(request.type)}) still waits`)
