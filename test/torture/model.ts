@@ -50,10 +50,10 @@ echo committed
 
 /**
  * What each teammate's model does, by the first word of its task's title. Every step may be asked for again after a crash cut
- * it off: then it is a new call, which does what is not done yet. `onMessage` is told of each message it is about to send.
+ * it off: then it is a new call, which does what is not done yet.
  */
 export const teammateModel =
-  (ran: string, team: readonly string[], onMessage: (word: string, to: string) => void) =>
+  (ran: string, team: readonly string[]) =>
   (request: ScriptedRequest): Reply => {
     const at = since(request)
     if (!at) return 'Read.'
@@ -72,7 +72,6 @@ export const teammateModel =
     if (kind === 'mail' && !made('message', 'word-')) {
       const to = team[(team.indexOf(request.model) + 1) % team.length] ?? ''
       const word = `word-${request.model}-${id}-${randomBytes(4).toString('hex')}`
-      onMessage(word, to)
       return call('message', { to, content: word })
     }
     if (!ok('bash', /committed/))

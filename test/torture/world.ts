@@ -1,14 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import {
-  appendFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -89,7 +80,7 @@ class World {
     writeFileSync(join(this.#repo, 'act.sh'), script)
     git('add', '-A')
     git('commit', '-qm', 'start')
-    this.#server = await startScripted(teammateModel(ran, team, () => undefined))
+    this.#server = await startScripted(teammateModel(ran, team))
     const config = {
       workspace: this.#repo,
       mode: 'git',
@@ -114,7 +105,7 @@ class World {
       const point = byClock ? null : this.#random.pick(points)
       const count = 1 + Math.floor(this.#random.next() ** 2 * 12)
       const ms = this.#random.below(2500)
-      const child = this.#up(point === null ? [] : [], point === null ? {} : { TEAM_KILL_AT: `${point}:${count}` })
+      const child = this.#up(point === null ? {} : { TEAM_KILL_AT: `${point}:${count}` })
       const ended = this.#ended(child)
       // A point that is not reached in time: by the clock after all.
       const timer = setTimeout(() => child.kill('SIGKILL'), byClock ? 100 + ms : 6000)
@@ -132,7 +123,7 @@ class World {
 
   /** In peace until everything is done, then down. */
   async end(): Promise<string[]> {
-    const child = this.#up([], {})
+    const child = this.#up({})
     const ended = this.#ended(child)
     const until = Date.now() + 120_000
     let open = ''
@@ -169,13 +160,9 @@ class World {
     await this.#server?.close()
   }
 
-  remove(): void {
-    rmSync(this.#folder, { recursive: true, force: true })
-  }
-
-  #up(args: readonly string[], more: Record<string, string>): ChildProcess {
+  #up(more: Record<string, string>): ChildProcess {
     this.#said = ''
-    const child = spawn(process.execPath, [command, 'up', '--root', this.root, ...args], {
+    const child = spawn(process.execPath, [command, 'up', '--root', this.root], {
       env: { ...env, ...more },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
