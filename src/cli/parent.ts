@@ -57,12 +57,14 @@ export const runParent = async (o: ParentOptions): Promise<number> => {
         else o.relay(word)
         if (word.t === 'ready') wasReady = true
       })
-      const { code, signal } = await new Promise<{ code: number | null; signal: NodeJS.Signals | null }>(
-        (resolve, reject) => {
-          life.once('error', reject)
-          life.once('exit', (code, signal) => resolve({ code, signal }))
-        },
-      )
+      const { code, signal } = await new Promise<{ code: number | null; signal: NodeJS.Signals | null }>(resolve => {
+        // The machine has no room for one more process: in a while it may.
+        life.once('error', ({ message }) => {
+          o.say(`the daemon cannot be started: ${message}`)
+          resolve({ code: 1, signal: null })
+        })
+        life.once('exit', (code, signal) => resolve({ code, signal }))
+      })
       if (isOver || !wasReady || stop.signal.aborted) return code ?? 1
       if (o.clock.mono() - began >= peaceMs) deaths = 0
       deaths++
@@ -82,7 +84,7 @@ export const runParent = async (o: ParentOptions): Promise<number> => {
 }
 
 /**
- * The arguments of `team up` where it is to run under a parent: all known, none of which ask for something else (help, a
+ * Is this a `team up` that is to run under a parent? Its arguments are all known, none of which ask for something else (help, a
  * detached one, which has its own).
  */
 export const parented = (argv: readonly string[], env: Readonly<Record<string, string | undefined>>): boolean => {

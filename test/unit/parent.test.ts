@@ -72,6 +72,18 @@ test('one that never got ready is not tried again: what it says and its code are
   expect((await run(`process.kill(process.pid, 'SIGABRT')`)).lives).toHaveLength(2)
 })
 
+test('where no process can be made it says why, and ends with 1', async () => {
+  const said: string[] = []
+  const exit = await runParent({
+    command: [join(folder, 'nothing')],
+    clock,
+    say: line => said.push(line),
+    relay: () => undefined,
+    hangUp: true,
+  })
+  expect([exit, said]).toEqual([1, [expect.stringContaining('the daemon cannot be started: spawn')]])
+})
+
 test('only a plain `team up` gets a parent: not one that asks for help, detaches, was told not to, or is wrong', () => {
   const yes = ['up', 'up --once', 'up --root /x --takeover', 'up --root=/x', 'up --detached --root /x', 'up --no-color']
   const no = [
