@@ -2,12 +2,14 @@ import {
   closeSync,
   constants,
   fdatasyncSync,
+  fstatSync,
   fsyncSync,
   ftruncateSync,
   linkSync,
   mkdirSync,
   openSync,
   readFileSync,
+  readSync,
   renameSync,
   rmSync,
   statSync,
@@ -41,6 +43,7 @@ export class Session {
   #fd: number
   #size: number
   readonly #clock: Clock
+  readonly #tell: (text: string) => void
   #mail: MailMark = { upTo: 0, early: [] }
   #todo: readonly TodoItem[] = []
   #usage = { input: 0, cachedInput: 0, output: 0, calls: 0 }
@@ -48,19 +51,20 @@ export class Session {
   #cut = 0
   #interrupted: string[] = []
 
-  private constructor(file: string, fd: number, clock: Clock) {
+  private constructor(file: string, fd: number, clock: Clock, tell: (text: string) => void) {
     this.file = file
     this.#fd = fd
     this.#clock = clock
+    this.#tell = tell
     this.#size = 0
   }
 
-  /** Faults (`io`, `invalid`) name the file, and the line that cannot be read. */
-  static open(file: string, clock: Clock): Result<Session> {
+  /** Faults (`io`, `invalid`) name the file, and the line that cannot be read. `tell`: when the file was removed and is written anew. */
+  static open(file: string, clock: Clock, tell: (text: string) => void = () => undefined): Result<Session> {
     try {
       mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
       const fd = openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_APPEND, 0o600)
-      const session = new Session(file, fd, clock)
+      const session = new Session(file, fd, clock, tell)
       const read = session.#replay()
       if (!read.ok) {
         closeSync(fd)
@@ -143,6 +147,41 @@ export class Session {
     fdatasyncSync(this.#fd)
     reach('session.written')
     this.#size += bytes.length
+    this.#keepPlace()
+  }
+
+  /** Writes the file anew where somebody removed it: the open handle still reads all of it. One that took its place is another's. */
+  #keepPlace(): void {
+    const there = statSync(this.file, { bigint: true, throwIfNoEntry: false })
+    const own = fstatSync(this.#fd, { bigint: true })
+    if (there?.ino === own.ino && there.dev === own.dev) return
+    if (there) throw new Error(`${this.file} was replaced by another file while it was in use`)
+    const bytes = Buffer.alloc(this.#size)
+    for (let done = 0; done < bytes.length; ) {
+      const read = readSync(this.#fd, bytes, done, bytes.length - done, done)
+      if (read === 0) throw new Error(`${this.file} was removed and cut while it was in use`)
+      done += read
+    }
+    const folder = dirname(this.file)
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const { next, fd } = this.#draft()
+    for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done)
+    fdatasyncSync(fd)
+    // Linked and not renamed: never over a file that came to stand there meanwhile.
+    linkSync(next, this.file)
+    rmSync(next)
+    flushFolder(folder)
+    closeSync(this.#fd)
+    this.#fd = fd
+    this.#tell(`${this.file} was removed while it was in use; it is written anew, whole`)
+  }
+
+  /** An empty file beside this one, for what is to take its place. */
+  #draft(): { next: string; fd: number } {
+    const next = join(dirname(this.file), `.${basename(this.file, '.jsonl')}.next`)
+    rmSync(next, { force: true })
+    const flags = constants.O_RDWR | constants.O_CREAT | constants.O_APPEND | constants.O_EXCL
+    return { next, fd: openSync(next, flags, 0o600) }
   }
 
   /** The new file takes the old one's place at once; a crash leaves either. It begins empty, so nothing is in between. */
@@ -151,9 +190,7 @@ export class Session {
     const stem = basename(this.file, '.jsonl')
     let n = 1
     while (statSync(join(folder, `${stem}.${n}.jsonl`), { throwIfNoEntry: false })) n++
-    const next = join(folder, `.${stem}.next`)
-    rmSync(next, { force: true })
-    const fd = openSync(next, constants.O_RDWR | constants.O_CREAT | constants.O_APPEND | constants.O_EXCL, 0o600)
+    const { next, fd } = this.#draft()
     // The old file is linked under its new name first, so that it has one at every moment.
     linkSync(this.file, join(folder, `${stem}.${n}.jsonl`))
     const first = `${JSON.stringify(this.#carry())}\n`
@@ -161,9 +198,7 @@ export class Session {
     fdatasyncSync(fd)
     reach('session.rotate')
     renameSync(next, this.file)
-    const dir = openSync(folder, 'r')
-    fsyncSync(dir)
-    closeSync(dir)
+    flushFolder(folder)
     closeSync(this.#fd)
     this.#fd = fd
     this.#size = Buffer.byteLength(first)
@@ -243,6 +278,12 @@ export class Session {
       ),
     )
   }
+}
+
+const flushFolder = (folder: string): void => {
+  const fd = openSync(folder, 'r')
+  fsyncSync(fd)
+  closeSync(fd)
 }
 
 const readEntry = (bytes: Buffer): Entry | 'newer' | null => {

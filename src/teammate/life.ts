@@ -14,7 +14,7 @@ import { type Choice, comesFirst, Intake } from './intake.ts'
 import { type LifeOptions, toolPlace } from './life-options.ts'
 import { waitForModel } from './model-wait.ts'
 import { Parking } from './parking.ts'
-import { standing } from './recover.ts'
+import { sessionNews, standing } from './recover.ts'
 import { answerHuman } from './reply.ts'
 import { Stopping } from './shutdown.ts'
 import { endTaskFile, writeTaskFile } from './task-file.ts'
@@ -150,11 +150,9 @@ export class Life {
     const { session, member } = this.#o
     const { context } = session
     this.#voice.usage()
+    const news = await sessionNews(this.#o.call, member.name, session)
+    if (news) this.#voice.event(news.event, { text: news.text })
     if (session.isNew) session.begin(this.#o.prefix(), false)
-    if (session.cutBytes > 0) {
-      const text = `${session.cutBytes} bytes of an entry that was never finished were cut from ${session.file}`
-      this.#voice.event('journal.cut', { text })
-    }
     if (context.task) {
       const { id } = context.task.item
       const now = await standing(this.#o.call, member.name, id)

@@ -43,7 +43,8 @@ const main = async (): Promise<void> => {
   const apiKey = keyEnv === null ? undefined : process.env[keyEnv]
   const model = openModel({ config, apiKey, idleMs: limits.modelIdleSeconds * 1000 })
   const tools = unwrap(pickTools(member.tools))
-  const session = unwrap(Session.open(join(root, '.team', 'sessions', `${name}.jsonl`), clock))
+  const warn = (text: string): void => post({ t: 'event', event: 'warning', info: { text } })
+  const session = unwrap(Session.open(join(root, '.team', 'sessions', `${name}.jsonl`), clock, warn))
   const view = makeView({
     name,
     root,

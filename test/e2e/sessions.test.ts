@@ -1,8 +1,8 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { team, teamOk, teamRoot } from '../support/cli.ts'
-import { ask, quiet, scriptedTeam } from '../support/scripted-team.ts'
+import { team, teamOk, teamRoot, until } from '../support/cli.ts'
+import { ask, heard, killed, quiet, scriptedTeam } from '../support/scripted-team.ts'
 
 test('replay shows what a teammate was told, said and did, turn by turn', async () => {
   const crew = await scriptedTeam({
@@ -50,4 +50,29 @@ test('NO_COLOR takes colours away, FORCE_COLOR gives them to a pipe', async () =
   expect(await coloured({ FORCE_COLOR: '0' })).toBe(false)
   expect(await coloured({ FORCE_COLOR: '1', NO_COLOR: '1' })).toBe(false)
   expect(await coloured({ FORCE_COLOR: '1' }, '--no-color')).toBe(false)
+})
+
+test('sessions removed under a running team are written anew, and the context outlives kill -9; removed under none, it is told', async () => {
+  const crew = await scriptedTeam({ alice: (_request, n) => `Words ${n}.` })
+  const { root } = crew
+  const said = async (word: string) => {
+    const before = crew.requests('alice').length
+    await ask(root, 'message.send', { to: 'alice', content: word })
+    await until(() => crew.requests('alice').length > before)
+    await quiet(root, 'alice')
+    return heard(crew.requests('alice').at(-1))
+  }
+  const first = await crew.up()
+  await said('word-one')
+  rmSync(join(root, '.team', 'sessions'), { recursive: true })
+  await said('word-two')
+  await killed(first)
+  await crew.up()
+  expect(await said('word-three')).toMatch(/word-one[\s\S]*word-two[\s\S]*word-three/)
+  expect(await teamOk(['logs', '--root', root])).toMatch(/sessions\/alice\.jsonl was removed.*written anew/)
+  await teamOk(['down', '--root', root])
+  rmSync(join(root, '.team', 'sessions'), { recursive: true })
+  await crew.up()
+  expect(await said('word-four')).not.toContain('word-three')
+  expect(await teamOk(['logs', '--root', root])).toContain('the session of alice is gone')
 })
