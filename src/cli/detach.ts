@@ -8,7 +8,7 @@ import { layout } from '../store/root.ts'
 import { isStarting } from './all-started.ts'
 import type { Cli } from './cli.ts'
 import { daemonStatus } from './connect-daemon.ts'
-import { endWord } from './parent.ts'
+import { countedWord, endWord, worksWord } from './parent.ts'
 import { oneLine } from './render/text.ts'
 
 /** What the detached daemon tells the one that started it, over node's channel between them. */
@@ -26,13 +26,17 @@ const Word = z.union([
 export interface Ready {
   ready(hello: Hello): Promise<void>
   failed(fault: Fault): Promise<void>
+  /** A task is at work in it. */
+  works(): Promise<void>
+  /** It is known what the one before died of. */
+  counted(): Promise<void>
   /** It ends of its own will. */
   ended(): Promise<void>
 }
 
 /** `isChild`: of a parent that hears it to its end. */
 export const readyOf = (own: NodeJS.Process, isChild: boolean): Ready => {
-  const say = (word: z.infer<typeof Word> | typeof endWord) =>
+  const say = (word: z.infer<typeof Word> | typeof endWord | typeof countedWord | typeof worksWord) =>
     new Promise<void>(resolve => {
       if (!own.send || !own.connected) return resolve()
       // Whoever started us may be gone already: that is no fault of ours, and nobody waits for the word.
@@ -44,6 +48,9 @@ export const readyOf = (own: NodeJS.Process, isChild: boolean): Ready => {
   return {
     ready: hello => say({ t: 'ready', pid: hello.pid }),
     failed: ({ code, message, hint }) => say({ t: 'fault', code, message, ...(hint === undefined ? {} : { hint }) }),
+    // Whoever only detached it would hear nothing after the first word.
+    works: async () => (isChild ? say(worksWord) : undefined),
+    counted: async () => (isChild ? say(countedWord) : undefined),
     ended: () => say(endWord),
   }
 }

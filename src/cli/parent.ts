@@ -4,7 +4,12 @@ import { type Clock, delay } from '../lib/clock.ts'
 /** What a child says to its parent last: it ends of its own will, so that there is nothing to start again. */
 export const endWord = { t: 'end' } as const
 
-/** After so many deaths in a row, none of them after a while of peace, it is not tried again. */
+/** What a child says once a task is at work in it: how it dies from then on is told to the next one. */
+export const worksWord = { t: 'works' } as const
+/** What a child says that knows which task the death of the one before was of: that is counted, and comes to an end. */
+export const countedWord = { t: 'counted' } as const
+
+/** After so many deaths in a row, none of them known to a task or after a while of peace, it is not tried again. */
 export const mostDeaths = 8
 /** Alive for so long, the deaths before are forgotten. */
 const peaceMs = 60_000
@@ -34,6 +39,8 @@ export const runParent = async (o: ParentOptions): Promise<number> => {
   const stop = new AbortController()
   let child: ChildProcess | undefined
   let wasReady = false
+  /** It came as far as to work: whatever ends it then is nothing that its own words told before. */
+  let stood = false
   const signals = ['SIGINT', 'SIGTERM', ...(o.hangUp ? (['SIGHUP'] as const) : [])] as const
   const pass = (signal: NodeJS.Signals): void => {
     stop.abort()
@@ -41,21 +48,27 @@ export const runParent = async (o: ParentOptions): Promise<number> => {
   }
   for (const signal of signals) process.on(signal, pass)
   try {
-    for (let deaths = 0; ; ) {
+    let died: string | null = null
+    // `deaths`: in a row, by which the next one waits. `unknown`: of these, the ones that no task was found for.
+    for (let deaths = 0, unknown = 0; ; ) {
       const began = o.clock.mono()
       const [program, ...args] = o.command
-      const life = spawn(program, [...args, `--child=${deaths}`], {
+      const life = spawn(program, [...args, `--child=${deaths}`, ...(died === null ? [] : [`--died=${died}`])], {
         stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
         // A session of its own: the terminal's Ctrl-C comes to this process alone, which passes it on, once.
         detached: true,
       })
       child = life
       let isOver = false
+      let works = false
       life.on('message', (word: { readonly t?: unknown }) => {
         if (word.t === endWord.t) isOver = true
+        else if (word.t === worksWord.t) works = true
+        else if (word.t === countedWord.t) unknown = Math.max(0, unknown - 1)
         else if (word.t === 'ready' && wasReady) return
         else o.relay(word)
         if (word.t === 'ready') wasReady = true
+        stood ||= works || wasReady
       })
       const { code, signal } = await new Promise<{ code: number | null; signal: NodeJS.Signals | null }>(resolve => {
         // The machine has no room for one more process: in a while it may.
@@ -65,11 +78,16 @@ export const runParent = async (o: ParentOptions): Promise<number> => {
         })
         life.once('exit', (code, signal) => resolve({ code, signal }))
       })
-      if (isOver || !wasReady || stop.signal.aborted) return code ?? 1
-      if (o.clock.mono() - began >= peaceMs) deaths = 0
+      if (isOver || !stood || stop.signal.aborted) return code ?? 1
+      if (o.clock.mono() - began >= peaceMs) {
+        deaths = 0
+        unknown = 0
+      }
       deaths++
+      unknown++
       const how = signal ?? `exit ${code}`
-      if (deaths > mostDeaths) {
+      died = works ? how : null
+      if (unknown > mostDeaths) {
         o.say(`the daemon died ${deaths} times in a row (${how}), and is not started again: team up when you know why`)
         return 1
       }

@@ -45,6 +45,7 @@ export const up = (commands: Commands, cli: Cli): Commands =>
         })
         .option('detached', { type: 'boolean', default: false, hidden: true })
         .option('child', { type: 'number', hidden: true })
+        .option('died', { type: 'string', hidden: true })
         .option('parent', {
           type: 'boolean',
           default: true,
@@ -64,6 +65,7 @@ interface Up extends Globals {
   takeover: boolean
   detached: boolean
   child: number | undefined
+  died: string | undefined
 }
 
 const act = async (cli: Cli, args: Up): Promise<Result<number>> => {
@@ -128,6 +130,9 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<nu
       clock: cli.clock,
       once: args.once,
       takeover: args.takeover,
+      died: args.died ?? null,
+      onDeathCounted: () => void ready?.counted(),
+      onWork: () => void ready?.works(),
       onEntry: entry => {
         if (entry.event.startsWith('teammate.')) threads.changed()
         const line = renderEvent(entry, { now: cli.clock.wall(), paint: cli.paint, all: false })

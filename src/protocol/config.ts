@@ -77,6 +77,8 @@ export const Limits = z.strictObject({
   mailRounds: z.number().int().min(1).default(10),
   /** Restarts of a teammate that makes no progress before it is given up. */
   restarts: z.number().int().min(0).default(5),
+  /** Deaths of teammates, or of the daemon, with one task in hand before that task is failed. */
+  deaths: z.number().int().min(1).default(3),
   heapMb: z.number().int().min(16).max(1024).default(128),
   /** No heartbeat for so long: the thread hangs and is restarted. */
   heartbeatSeconds: seconds.default(30),

@@ -21,6 +21,8 @@ export const eventTypes = [
   'task.resolved',
   'task.archived',
   'task.stuck',
+  'task.death',
+  'task.suspected',
   'drop.taken',
   'drop.refused',
   'edit.refused',

@@ -4,6 +4,7 @@ import { isEnded, type Task } from '../protocol/task.ts'
 import type { FromThread } from '../protocol/thread.ts'
 import { endLeftovers, shellsOf, teamMarker } from '../sandbox/leftover.ts'
 import { type Core, isLive, keepWork } from './core.ts'
+import { Deaths } from './deaths.ts'
 import { Dispatch } from './dispatch.ts'
 import type { Handlers } from './handlers.ts'
 import { releaseInHand } from './in-hand.ts'
@@ -13,6 +14,7 @@ import { setStanding } from './members.ts'
 import type { Notices } from './notices.ts'
 import { settleUses } from './permissions.ts'
 import { withdrawShutdowns } from './shutdown.ts'
+import { Suspicion } from './suspicion.ts'
 import { type Reply, type ThreadStatus, Threads } from './threads.ts'
 import { isParked, withdrawOf } from './withdraw.ts'
 
@@ -22,6 +24,8 @@ export interface CrewOptions {
   readonly log: DaemonLog
   readonly redact: (text: string) => string
   readonly threadEntry: string
+  /** A task is told to a thread, for the first time. */
+  readonly onWork: () => void
   readonly threadEnv: () => Readonly<Record<string, string>>
   /** Answers what a thread asks. */
   readonly table: () => Handlers
@@ -41,11 +45,22 @@ export interface CrewOptions {
 export class Crew {
   readonly threads: Threads
   readonly dispatch: Dispatch
+  readonly suspicion: Suspicion
+  readonly deaths: Deaths
   readonly #o: CrewOptions
   readonly #told = new Map<string, string>()
+  /** Whose death was told, until they get on again. */
+  readonly #mourned = new Set<string>()
+  #hasWork = false
 
   constructor(o: CrewOptions) {
     this.#o = o
+    this.suspicion = new Suspicion({
+      core: o.core,
+      onLetGo: () => this.dispatch.kick(),
+      onFailure: o.onFailure,
+    })
+    this.deaths = new Deaths(o.core, this.suspicion)
     this.threads = new Threads({
       entry: o.threadEntry,
       get threadEnv() {
@@ -61,16 +76,23 @@ export class Crew {
           if (status.state !== 'working' && status.state !== 'waiting') o.core.budget.release(name)
           if (status.state === 'idle' && !held) this.dispatch.idle(name)
           else this.dispatch.busyNow(name)
+          if (status.state === 'waiting' && status.waiting?.request !== undefined) this.suspicion.parked(name)
+          if (status.reason === null) this.#mourned.delete(name)
           this.#tellState(name, status)
           o.onChange()
         },
+        excused: (name, why) => this.deaths.ofThread(name, o.redact(why), task => this.dispatch.hasTold(name, task)),
         died: (name, why, next) => this.#died(name, why, next),
         failed: (name, why) => void this.#gaveUp(name, why).catch(o.onFailure),
       },
     })
     this.dispatch = new Dispatch({
       core: o.core,
-      send: (name, task) => void this.threads.send(name, { t: 'assign', task }),
+      send: (name, task) => {
+        if (!this.#hasWork) o.onWork()
+        this.#hasWork = true
+        this.threads.send(name, { t: 'assign', task })
+      },
       // One whose start is still to come, after that of others, counts as alive: what was sent back to it is its own.
       alive: name => {
         const live = o.core.roster.has(name) && isLive(o.core, name)
@@ -78,9 +100,18 @@ export class Crew {
         return state !== 'stopped' && state !== 'failed'
       },
       onFailure: o.onFailure,
+      suspicion: this.suspicion,
       bringBase: o.bringBase,
       onProblem: (key, text) => o.notices.problem(key, text),
     })
+  }
+
+  /** How the daemon before this one died, before anything is given out. True: it is counted against a task. */
+  judge(died: string | null): boolean {
+    const isCounted = died !== null && this.deaths.ofDaemon(died)
+    this.deaths.recover()
+    this.suspicion.start()
+    return isCounted
   }
 
   /** Nothing goes on with this teammate without a person (or a new task, or mail). */
@@ -165,6 +196,7 @@ export class Crew {
     if (message.t === 'req') void this.#answer(name, message, reply)
     else if (message.t === 'ready') {
       settleUses(core, name)
+      this.deaths.ready(name)
       // It may have been started with the rules of before an edit.
       const member = core.roster.find(name)
       if (member) this.tellRules(member)
@@ -205,6 +237,10 @@ export class Crew {
     this.dispatch.gone(name)
     this.#o.core.leases.died(name, why)
     this.#o.core.store.note({ event: 'teammate.died', by: 'supervisor', info: { name, why, ...(next ?? {}) } })
+    if (next !== null && !this.#mourned.has(name)) {
+      this.#mourned.add(name)
+      this.#o.notices.died(name, this.#o.redact(why))
+    }
     this.sweep(name).catch(this.#o.onFailure)
   }
 

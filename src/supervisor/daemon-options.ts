@@ -40,6 +40,12 @@ export interface DaemonOptions {
   readonly once: boolean
   /** The person's word that a holder on another host is dead. */
   readonly takeover: boolean
+  /** How the daemon before this one died, in the words of their parent (`SIGABRT`, `exit 7`); null: it did not, or nobody saw it. */
+  readonly died: string | null
+  /** It is known which task that was counted against. */
+  readonly onDeathCounted: () => void
+  /** A teammate is told of a task for the first time: from now on a death of this process may be the doing of one. */
+  readonly onWork: () => void
   readonly onEntry: (entry: JournalEntry) => void
 }
 

@@ -6,6 +6,7 @@ import type { Task } from '../protocol/task.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
 import { type Core, verifyCommands } from './core.ts'
 import { match, type Pair, ReadyList, writes } from './schedule.ts'
+import type { Suspicion } from './suspicion.ts'
 
 /**
  * Gives ready tasks to idle teammates. A claim is one compare-and-set of the task's record; the teammate hears of it only
@@ -18,6 +19,7 @@ export class Dispatch {
   readonly #bringBase: (name: string) => Promise<void>
   readonly #problem: (key: string, text: string | null) => void
   readonly #failed: (error: unknown) => void
+  readonly #suspicion: Suspicion
   readonly #ready = new ReadyList()
   /** Idle, in the order in which they became so. */
   readonly #idle = new Set<string>()
@@ -36,6 +38,8 @@ export class Dispatch {
     /** Resolves when the trunk is where new work may start from, and the clone of `name` is there. */
     bringBase: (name: string) => Promise<void>
     onProblem: (key: string, text: string | null) => void
+    /** What must be tried alone. */
+    suspicion: Suspicion
     /** A bug, or the journal cannot be written. */
     onFailure: (error: unknown) => void
   }) {
@@ -45,6 +49,7 @@ export class Dispatch {
     this.#bringBase = o.bringBase
     this.#problem = o.onProblem
     this.#failed = o.onFailure
+    this.#suspicion = o.suspicion
     for (const [, { value }] of o.core.store.tasks.list()) this.#follow(value)
     o.core.store.tasks.watch((_id, { value }) => {
       this.#follow(value)
@@ -87,6 +92,11 @@ export class Dispatch {
     this.#drop(name)
   }
 
+  /** Has the thread of `name` been told of this task? */
+  hasTold(name: string, id: string): boolean {
+    return this.#told.get(name) === id && !this.#giving.has(name)
+  }
+
   /** Looks, once the current turn of the event loop has settled, for what can be given out. */
   kick(): void {
     if (this.#due) return
@@ -107,7 +117,8 @@ export class Dispatch {
     if (this.#paused || (this.#core.hub?.damage() ?? null) !== null) return
     for (const name of [...this.#idle]) {
       const held = this.#core.tasks.inHand(name)?.value
-      if (held && this.#told.get(name) !== held.id) this.#give(name, held.id, Promise.resolve())
+      if (held && this.#told.get(name) !== held.id && this.#suspicion.allows(held.id))
+        this.#give(name, held.id, this.#suspicion.given(held.id))
     }
     for (const { task, member } of this.#pairs()) {
       const started = this.#core.tasks.move(
@@ -122,7 +133,7 @@ export class Dispatch {
 
   #pairs(): Pair[] {
     const { tasks, members, mode, leases } = this.#core
-    if (this.#idle.size === 0 || this.#ready.size === 0) return []
+    if (this.#idle.size === 0 || this.#ready.size === 0 || this.#suspicion.isOpen) return []
     const order = [...this.#idle]
     const free = members
       .filter(member => this.#idle.has(member.name) && !tasks.inHand(member.name))

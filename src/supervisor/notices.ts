@@ -2,6 +2,7 @@ import type { Request } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import { circleIn } from '../protocol/wait-graph.ts'
 import { type Core, leadInbox } from './core.ts'
+import { isDeadly } from './deaths.ts'
 import type { DaemonLog } from './log.ts'
 import { humanInbox } from './mail.ts'
 import { isCutOff } from './news.ts'
@@ -88,7 +89,24 @@ export class Notices {
     const { tasks } = this.#core
     const waiting = tasks.graph.dependants(task.id).filter(other => tasks.get(other)?.value.status === 'pending')
     if (task.status !== 'failed' && waiting.length === 0) return
-    this.tell(leadInbox(this.#core), `msg_ended_${task.id}_${task.attempts}_${task.status}`, endedText(task, waiting))
+    const lead = leadInbox(this.#core)
+    const text = endedText(task, waiting)
+    // A task that ends teammates is the human's to know of, whoever leads.
+    if (lead !== humanInbox && isDeadly(this.#core.store, task)) this.tell(humanInbox, endedId(task), text)
+    this.tell(lead, endedId(task), text)
+  }
+
+  /** Once from its first death until it gets on again. The next one, and its end, are told by what follows from them. */
+  died(name: string, why: string): void {
+    const { tasks, store } = this.#core
+    const task = tasks.inHand(name)?.value
+    const work = task === undefined ? '' : ` Task ${task.id} "${task.title}" stays with it.`
+    const lead = leadInbox(this.#core)
+    this.tell(
+      lead === name ? humanInbox : lead,
+      `msg_died_${name}_${store.seq}`,
+      `${name} died: ${why}. It is started again by itself.${work}`,
+    )
   }
 
   /** `request` with its effect on record. What the teammate had in hand is back with the others, its commits kept. */

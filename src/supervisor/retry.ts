@@ -3,6 +3,7 @@ import type { RequestOf } from '../protocol/request.ts'
 import { move, type Task } from '../protocol/task.ts'
 import type { Write } from '../store/store.ts'
 import type { Core } from './core.ts'
+import { forgiveDeaths } from './deaths.ts'
 
 const markOf = (task: string): string => `retried/${task}`
 
@@ -13,7 +14,10 @@ const markOf = (task: string): string => `retried/${task}`
 export const retryTask = (core: Core, task: Task, by: string): Result<Pick<Write, 'durable'>> => {
   const last = core.requests.plansFor(task.id).at(-1)
   // First: after a crash in between nothing is open that should not be, and the task can be retried again.
-  if (last && move(task, { move: 'retry', at: task.updatedAt })) outdate(core, task.id, last.id)
+  if (move(task, { move: 'retry', at: task.updatedAt })) {
+    if (last) outdate(core, task.id, last.id)
+    forgiveDeaths(core.store, task.id)
+  }
   return core.tasks.move(task.id, by, { move: 'retry' })
 }
 

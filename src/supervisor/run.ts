@@ -112,6 +112,7 @@ export class Run implements Daemon {
       log: this.#log,
       redact,
       threadEntry: o.threadEntry,
+      onWork: o.onWork,
       threadEnv: () => this.#means.env,
       holdsBack: name => this.#live.holdsBack(name),
       table: () => this.#table,
@@ -243,6 +244,7 @@ export class Run implements Daemon {
         this.#notices.taskEnded(value)
       this.#changed()
     })
+    if (this.#crew.judge(this.#o.died)) this.#o.onDeathCounted()
     for (const [id] of [...store.tasks.list()]) this.#advance(id)
     for (const request of requests.all())
       if (request.type === 'plan_request' || isBudget(request)) follow(this.#effects, request)
@@ -337,6 +339,7 @@ export class Run implements Daemon {
     this.#ended = true
     this.#expiry.close()
     this.#waits.close()
+    this.#crew.suspicion.close()
     this.#core.leases.close()
     this.#quiet.close()
     this.#ending.abort(new Error(end.reason))
@@ -382,7 +385,7 @@ export class Run implements Daemon {
       asOf: null,
       probe: this.#o.probe,
       live: name => this.#crew.threads.status(name),
-      problems: [...this.#notices.problems(), ...this.#folders.problems(), ...this.#waits.problems()],
+      problems: [this.#crew.suspicion, this.#notices, this.#folders, this.#waits].flatMap(each => each.problems()),
       pendingChanges: this.#notices.pending(),
       archived: this.#folders.archivedCount(),
     })

@@ -37,6 +37,11 @@ export interface ThreadEvents {
   /** Everything a thread says but its heartbeats, and its warnings (see `ThreadOptions.onMessage`). */
   message(name: string, message: FromThread, reply: Reply): void
   state(name: string, status: ThreadStatus): void
+  /**
+   * It ended without being asked to: before `died`. True when that was no fault of its own, and what it died of is out of the
+   * way, so that its restarts are counted from the start.
+   */
+  excused(name: string, why: string): boolean
   /** It ended without being asked to and is gone (its child processes may not be). `next` is null when it is given up. */
   died(name: string, why: string, next: { readonly restart: number; readonly inMs: number } | null): void
   /** Given up, after `died`. Only `restart` starts it again. */
@@ -324,7 +329,8 @@ export class Threads {
       this.#set(mate, { state: 'stopped', waiting: null, reason: wanted })
       return
     }
-    const then = afterDeath(mate.status.restarts, this.#o.limits.restarts, this.#random())
+    const before = this.#o.on.excused(name, why) ? 0 : mate.status.restarts
+    const then = afterDeath(before, this.#o.limits.restarts, this.#random())
     if (then.next === 'fail') {
       this.#set(mate, { state: 'failed', waiting: null, reason: why })
       this.#o.on.died(name, why, null)

@@ -189,7 +189,7 @@ test('C13 what one thread does wrong harms no other: it alone is restarted, and 
     if (asker(request, names) === 'alice' && !existsSync(join(root, 'go'))) return silence()
     return at.results.at(-1)?.name === 'task' ? 'done' : call('task', { action: 'complete', summary: 'done' })
   })
-  const { root } = gitTeamOf(server)
+  const { root } = gitTeamOf(server, { limits: { deaths: 9 } })
   await teamOk(['task', 'add', 'For alice', '--assignee', 'alice', '--root', root])
   const child = spawn(process.execPath, [misbehaving(), 'up', '--root', root], { env: cleanEnv() })
   await says(child, /ready, pid/)

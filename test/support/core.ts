@@ -3,12 +3,23 @@ import { Config, members } from '../../src/protocol/config.ts'
 import type { Status } from '../../src/protocol/rpc.ts'
 import { openMemoryStore } from '../../src/store/memory.ts'
 import type { Store } from '../../src/store/store.ts'
-import { makeCore } from '../../src/supervisor/core.ts'
+import { type Core, makeCore } from '../../src/supervisor/core.ts'
 import { makeHandlers } from '../../src/supervisor/handlers.ts'
+import { Suspicion } from '../../src/supervisor/suspicion.ts'
 
 const unused = () => {
   throw new Error('not asked in this test')
 }
+
+/** Nothing is suspected. */
+export const suspicionOf = (core: Core): Suspicion =>
+  new Suspicion({
+    core,
+    onLetGo: () => undefined,
+    onFailure: error => {
+      throw error
+    },
+  })
 
 /** The acts and handlers of a holder over the memory store; `config` as in config.json. `store`: of an earlier holder. */
 export const coreOf = (

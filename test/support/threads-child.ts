@@ -14,6 +14,7 @@ const threads = new Threads({
   on: {
     message: () => undefined,
     state: (name, { state }) => say(`${name} ${state}`),
+    excused: () => false,
     died: (name, why) => say(`${name} died: ${why}`),
     failed: (name, why) => say(`${name} failed: ${why}`),
   },

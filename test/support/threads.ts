@@ -34,6 +34,7 @@ export const watched = (
     on: {
       message: (name, message, reply) => void seen.messages.push({ name, message, reply }),
       state: (name, status) => void seen.states.push({ name, status }),
+      excused: () => false,
       died: (name, why, next) => void seen.deaths.push({ name, why, next }),
       failed: (name, why) => void seen.failures.push({ name, why }),
     },

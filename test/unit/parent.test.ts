@@ -16,7 +16,8 @@ const run = async (script: string, more: Partial<Parameters<typeof runParent>[0]
   const file = join(folder, 'child.cjs')
   writeFileSync(
     file,
-    `const deaths = Number(process.argv.at(-1).split('=')[1])
+    `const deaths = Number(process.argv.find(arg => arg.startsWith('--child=')).split('=')[1])
+const died = process.argv.find(arg => arg.startsWith('--died='))?.split('=')[1]
 require('node:fs').appendFileSync(${JSON.stringify(join(folder, 'lives'))}, deaths + '\\n')
 const ready = then => process.send({ t: 'ready', pid: process.pid }, then)
 const end = code => process.send({ t: 'end' }, () => process.exit(code))
@@ -70,6 +71,20 @@ test('one that never got ready is not tried again: what it says and its code are
     relayed: [{ t: 'fault', code: 'held', message: 'm' }],
   })
   expect((await run(`process.kill(process.pid, 'SIGABRT')`)).lives).toHaveLength(2)
+})
+
+test('how a daemon died is told to the next where a task was at work in it, and only then; a death that a task was found for is no reason to give up', async () => {
+  const file = join(folder, 'died')
+  const note = `require('node:fs').appendFileSync(${JSON.stringify(file)}, died + '\\n')`
+  const { exit, lives } = await run(`${note}
+const abort = () => process.kill(process.pid, 'SIGABRT')
+if (deaths === 0) ready(abort)
+else if (deaths === 1) process.send({ t: 'works' }, () => process.exit(7))
+else if (deaths < ${mostDeaths + 5}) process.send({ t: 'counted' }, () => process.send({ t: 'works' }, abort))
+else end(0)`)
+  expect([exit, lives]).toEqual([0, Array.from({ length: mostDeaths + 6 }, (_, n) => n)])
+  const told = readFileSync(file, 'utf8').trim().split('\n')
+  expect(told).toEqual(['undefined', 'undefined', 'exit 7', ...Array.from({ length: mostDeaths + 3 }, () => 'SIGABRT')])
 })
 
 test('where no process can be made it says why, and ends with 1', async () => {

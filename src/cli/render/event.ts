@@ -30,6 +30,8 @@ const hash = (value: unknown): string => text(value).slice(0, 10)
 const because = (value: unknown): string =>
   value === undefined || value === null || value === '' ? '' : `: ${text(value)}`
 
+const ordinal = (n: unknown): string => (n === 1 ? 'first' : n === 2 ? 'second' : n === 3 ? 'third' : `${text(n)}th`)
+
 /** What a check is about. */
 const proven = (info: Info): string =>
   info.base === undefined ? `task ${text(info.task)}` : `the base at ${hash(info.base)}, merged with the trunk`
@@ -85,6 +87,16 @@ const words: Partial<Record<EventType, Say>> = {
   'task.retried': task('made pending again:'),
   'task.edited': task('edited'),
   'task.stuck': (info, entry) => `${taskName(entry, info)} cannot go on${because(info.by ?? info.reason)}`,
+  'task.death': info =>
+    info.forgiven === true
+      ? `counts the deaths with task ${text(info.task)} in hand from the start`
+      : info.deaths === undefined
+        ? `task ${text(info.task)} was one of several in hand when the daemon died (${text(info.how)})`
+        : `${text(info.name)} died with task ${text(info.task)} in hand, the ${ordinal(info.deaths)} time${because(info.why)}`,
+  'task.suspected': info =>
+    Array.isArray(info.tasks) && info.tasks.length > 0
+      ? `tries tasks one at a time, since the daemon died with them in hand: ${text(info.alone) || 'none yet'} now, of ${info.tasks.join(', ')}`
+      : 'gives out tasks as before',
   'teammate.stalled': info =>
     info.text === null
       ? `gets on with task ${text(info.task)} again`
@@ -172,7 +184,7 @@ export const renderEvent = (entry: JournalEntry, o: { now: number; paint: Paint;
     : `${entry.event}${Object.keys(info).length > 0 ? ` ${JSON.stringify(info)}` : ''}`
   const line = oneLine(said, 300)
   const { paint } = o
-  const bad = /\.(?:failed|died|dead|refused|returned|cut|orphan)$|^warning$/.test(entry.event)
+  const bad = /\.(?:failed|died|dead|refused|returned|cut|orphan|death)$|^warning$/.test(entry.event)
   const good = /^(?:task\.completed|trunk\.moved|landed)$/.test(entry.event)
   const coloured = bad ? paint.red(line) : good ? paint.green(line) : line
   return `${paint.dim(when(entry.at, o.now))}  ${paint.bold(oneLine(subject(entry), 64))} ${coloured}`

@@ -20,6 +20,7 @@ import { Proof } from '../../../src/supervisor/proof.ts'
 import { releaseOrphans, Shutdown, settleShutdown, withdrawShutdowns } from '../../../src/supervisor/shutdown.ts'
 import { takeTaskMessages } from '../../../src/supervisor/task-messages.ts'
 import type { Threads } from '../../../src/supervisor/threads.ts'
+import { suspicionOf } from '../../support/core.ts'
 import { until } from '../../support/threads.ts'
 
 const gate = () => {
@@ -151,6 +152,7 @@ describe('a task that changes hands while something about it is under way', () =
       core,
       send: (name, { id }) => void sent.push(`${name} ${id}`),
       alive: () => true,
+      suspicion: suspicionOf(core),
       bringBase: async () => undefined,
       onProblem: () => undefined,
       onFailure: error => {
@@ -182,6 +184,7 @@ describe('a task that changes hands while something about it is under way', () =
       core,
       send: (name, { id }) => void sent.push(`${name} ${id}`),
       alive: () => true,
+      suspicion: suspicionOf(core),
       bringBase: async () => undefined,
       onProblem: () => undefined,
       onFailure: () => undefined,
@@ -211,6 +214,7 @@ describe('a task that changes hands while something about it is under way', () =
       core,
       send: () => undefined,
       alive: () => true,
+      suspicion: suspicionOf(core),
       bringBase: async () => undefined,
       onProblem: () => undefined,
       onFailure: () => undefined,
@@ -243,6 +247,7 @@ describe('the crew', () => {
       onFailure: error => {
         throw error
       },
+      onWork: () => undefined,
       bringBase: async () => undefined,
       isGoing: () => false,
     })
