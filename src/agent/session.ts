@@ -3,10 +3,8 @@ import {
   constants,
   fdatasyncSync,
   fstatSync,
-  fsyncSync,
   ftruncateSync,
   linkSync,
-  mkdirSync,
   openSync,
   readFileSync,
   readSync,
@@ -17,6 +15,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { type Clock, iso } from '../lib/clock.ts'
+import { makeFolder, syncFolder } from '../lib/files.ts'
 import { reach } from '../lib/points.ts'
 import { asFault, fail, ok, type Result } from '../lib/result.ts'
 import type { Usage } from '../model/model.ts'
@@ -62,8 +61,10 @@ export class Session {
   /** Faults (`io`, `invalid`) name the file, and the line that cannot be read. `tell`: when the file was removed and is written anew. */
   static open(file: string, clock: Clock, tell: (text: string) => void = () => undefined): Result<Session> {
     try {
-      mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+      makeFolder(dirname(file))
       const fd = openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_APPEND, 0o600)
+      // One that is empty was made just now, or by a thread that came no further.
+      if (fstatSync(fd).size === 0) syncFolder(dirname(file))
       const session = new Session(file, fd, clock, tell)
       const read = session.#replay()
       if (!read.ok) {
@@ -163,14 +164,14 @@ export class Session {
       done += read
     }
     const folder = dirname(this.file)
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     const { next, fd } = this.#draft()
     for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done)
     fdatasyncSync(fd)
     // Linked and not renamed: never over a file that came to stand there meanwhile.
     linkSync(next, this.file)
     rmSync(next)
-    flushFolder(folder)
+    syncFolder(folder)
     closeSync(this.#fd)
     this.#fd = fd
     this.#tell(`${this.file} was removed while it was in use; it is written anew, whole`)
@@ -191,14 +192,15 @@ export class Session {
     let n = 1
     while (statSync(join(folder, `${stem}.${n}.jsonl`), { throwIfNoEntry: false })) n++
     const { next, fd } = this.#draft()
-    // The old file is linked under its new name first, so that it has one at every moment.
+    // The old file is linked under its new name first, so that it has one at every moment, on the disk too.
     linkSync(this.file, join(folder, `${stem}.${n}.jsonl`))
+    syncFolder(folder)
     const first = `${JSON.stringify(this.#carry())}\n`
     writeSync(fd, first)
     fdatasyncSync(fd)
     reach('session.rotate')
     renameSync(next, this.file)
-    flushFolder(folder)
+    syncFolder(folder)
     closeSync(this.#fd)
     this.#fd = fd
     this.#size = Buffer.byteLength(first)
@@ -278,12 +280,6 @@ export class Session {
       ),
     )
   }
-}
-
-const flushFolder = (folder: string): void => {
-  const fd = openSync(folder, 'r')
-  fsyncSync(fd)
-  closeSync(fd)
 }
 
 const readEntry = (bytes: Buffer): Entry | 'newer' | null => {

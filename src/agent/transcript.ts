@@ -1,5 +1,6 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { flushFile, makeFolder, syncFolder } from '../lib/files.ts'
 import { slug } from '../lib/text.ts'
 import type { ChatMessage } from '../model/model.ts'
 
@@ -40,13 +41,16 @@ export const writeTranscript = (
     readonly messages: readonly ChatMessage[]
   },
 ): string => {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolder(folder)
   const head = `# Task ${o.task}: ${o.title}\n\n- teammate: ${o.teammate}\n- ended: ${o.at}\n- how: ${o.how}\n`
   const text = `${[head, ...o.messages.map(one)].join('\n\n')}\n`
   for (let n = 1; ; n++) {
     const path = join(folder, `${o.at.slice(0, 10)}_task-${slug(o.title)}${n === 1 ? '' : `-${n}`}.md`)
     try {
+      // On the disk before the session says that the task ended.
       writeFileSync(path, text, { flag: 'wx', mode: 0o600 })
+      flushFile(path)
+      syncFolder(folder)
       return path
     } catch (thrown) {
       if ((thrown as NodeJS.ErrnoException).code !== 'EEXIST') throw thrown

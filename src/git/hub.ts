@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { syncFolder } from '../lib/files.ts'
 import { type Fault, fail, ok, type Result } from '../lib/result.ts'
 import { makeTurns } from '../lib/turns.ts'
 import type { LandReport } from '../protocol/rpc.ts'
@@ -249,7 +250,7 @@ const buildHub = async (hub: HubRepository): Promise<Result<null>> => {
     'gc.auto': '0',
     'maintenance.auto': 'false',
     // Refs, packs and loose objects are on the disk before a command ends: what the journal says was merged is there after a power cut.
-    'core.fsync': 'committed',
+    'core.fsync': 'committed,reference',
     'core.fsyncMethod': 'batch',
     'core.logAllRefUpdates': 'always',
     'team.base': hub.workspace.baseRef,
@@ -274,8 +275,11 @@ const buildHub = async (hub: HubRepository): Promise<Result<null>> => {
     return head.ok ? ok(null) : head
   }
   const done = await steps()
-  if (done.ok) renameSync(fresh, hub.dir)
-  else rmSync(fresh, { recursive: true, force: true })
+  if (done.ok) {
+    renameSync(fresh, hub.dir)
+    // Else a power cut could leave it under the name of a half-made one, with all that came into it since.
+    syncFolder(dirname(hub.dir))
+  } else rmSync(fresh, { recursive: true, force: true })
   return done
 }
 

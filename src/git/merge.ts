@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
-import { commitTree, type HubRepository, isAncestor, mergeBase, moveRef, needRef } from './repository.ts'
+import { commitTree, flushRefs, type HubRepository, isAncestor, mergeBase, moveRef, needRef } from './repository.ts'
 import { type Git, zParts } from './run.ts'
 
 /** What a merge would give. Nothing is written but loose objects. */
@@ -86,7 +86,9 @@ export const merge = async (
     const commit = await commitTree(hub.git, what.tree, [what.onto, what.head], what.message)
     if (!commit.ok) return commit
     const moved = await moveRef(hub.git, hub.trunkRef, commit.value, what.onto, `merge ${what.head.slice(0, 10)}`)
-    return moved.ok ? ok({ commit: commit.value }) : moved
+    if (!moved.ok) return moved
+    flushRefs(hub.dir, [hub.trunkRef])
+    return ok({ commit: commit.value })
   })
 
 /** The commit on the trunk that merged exactly this head, or null: how a merge cut by a crash is told from one not begun. */

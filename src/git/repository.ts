@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { syncFolder } from '../lib/files.ts'
 import { reach } from '../lib/points.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { type Environment, type Git, line } from './run.ts'
@@ -79,6 +82,17 @@ export const moveRef = async (git: Git, ref: string, next: string, old: string, 
         'conflict',
         `${name} moved meanwhile: it is at ${now.value?.slice(0, 10) ?? 'nothing'}, not at ${old.slice(0, 10)}`,
       )
+}
+
+/**
+ * Makes refs of the hub that moved last through a power failure. git flushes the objects and the ref's file (`core.fsync`), not
+ * the folder in which the file then gets its name; the names that came before it, those of objects too, go to the disk with that.
+ */
+export const flushRefs = (dir: string, names: readonly string[]): void => {
+  const folders = new Set<string>()
+  for (const name of names) for (let at = dirname(name); at !== '.'; at = dirname(at)) folders.add(join(dir, at))
+  // git takes a folder away that has become empty.
+  for (const folder of folders) if (existsSync(folder)) syncFolder(folder)
 }
 
 /** A commit of `tree` with these parents; nothing points at it yet. */

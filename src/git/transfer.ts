@@ -1,7 +1,7 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import { checkClone } from './clone.ts'
 import { changedFiles } from './merge.ts'
-import { countCommits, type HubRepository, isAncestor, needRef, readRef, refs } from './repository.ts'
+import { countCommits, flushRefs, type HubRepository, isAncestor, needRef, readRef, refs } from './repository.ts'
 import { fetchArgs, zParts } from './run.ts'
 
 /** What a branch brought along. */
@@ -54,6 +54,10 @@ export const fetchBranch = async (hub: HubRepository, clone: string, branch: str
     ]
     const moved = await hub.git(['update-ref', '-z', '--stdin'], { input: `${moves.join('\0')}\0` })
     if (!moved.ok) return moved
+    flushRefs(hub.dir, [
+      refs.branch(branch),
+      ...(kept.value || old.value === null ? [] : [refs.old(branch, old.value)]),
+    ])
     const commits = await countCommits(hub.git, hub.trunkRef, head.value)
     if (!commits.ok) return commits
     const files = await changedFiles(hub, head.value)
@@ -80,5 +84,8 @@ export const fetchRescue = async (hub: HubRepository, clone: string, name: strin
     const taken = await hub.git([...fetchArgs, clone, `${refs.rescue}/*:${refs.rescue}/${name}/*`])
     if (!taken.ok) return taken
     const after = await list()
-    return after.ok ? ok(after.value.filter(ref => !before.value.includes(ref))) : after
+    if (!after.ok) return after
+    const fresh = after.value.filter(ref => !before.value.includes(ref))
+    flushRefs(hub.dir, fresh)
+    return ok(fresh)
   })

@@ -2,8 +2,10 @@ import { randomBytes } from 'node:crypto'
 import {
   closeSync,
   constants,
+  fdatasyncSync,
   fstatSync,
   fsyncSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -42,6 +44,23 @@ export const syncFolder = (folder: string): void => {
   const fd = openSync(folder, 'r')
   try {
     fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Makes a folder and those above it that are missing, for its owner alone; they last through a power failure. */
+export const makeFolder = (folder: string): void => {
+  const first = mkdirSync(folder, { recursive: true, mode: 0o700 })
+  if (first === undefined) return
+  for (let at = folder; at.length >= first.length; at = dirname(at)) syncFolder(dirname(at))
+}
+
+/** Makes what was written into a file by whoever it was last through a power failure. */
+export const flushFile = (path: string): void => {
+  const fd = openPlain(path, constants.O_RDONLY)
+  try {
+    fdatasyncSync(fd)
   } finally {
     closeSync(fd)
   }

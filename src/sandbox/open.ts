@@ -48,6 +48,7 @@ export const replaceFileAt = (real: string, bytes: Buffer, mode: number): Result
       closeSync(file)
     }
     renameSync(temporary, join(path, basename(real)))
+    fsyncSync(fd)
     return ok(null)
   } catch (thrown) {
     rmSync(temporary, { force: true })

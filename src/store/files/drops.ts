@@ -9,8 +9,10 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
+import { errnoOf } from '../../lib/files.ts'
 import { reach } from '../../lib/points.ts'
 import type { Result } from '../../lib/result.ts'
 import { dropKind, maxDropBytes, type Drops as Parsed, parseDrops } from '../../protocol/drop.ts'
@@ -57,6 +59,8 @@ export interface DropsOptions {
 }
 
 interface Found {
+  /** What was read, behind a link too. */
+  readonly path: string
   /** Of what was read, behind a link too. */
   readonly stamp: Stamp
   /** Of the name in the folder. */
@@ -89,19 +93,16 @@ export class Drops {
   async look(files: readonly string[]): Promise<string[]> {
     const taken: string[] = []
     const submitted: Promise<void>[] = []
-    for (const file of files) {
-      let found: Found | undefined
-      try {
-        found = this.#read(file)
-      } catch (error) {
-        this.#options.onTrouble(file, error)
-        continue
-      }
-      if (!found) continue
-      const { drops } = found
+    const found = files.map(file => this.#readOrTell(file))
+    const isFlushed = await Promise.all(found.map((each, at) => each?.drops.ok && this.#flush(files[at] ?? '', each)))
+    for (const [at, file] of files.entries()) {
+      const each = found[at]
+      if (!each) continue
+      const { drops } = each
+      if (drops.ok && !isFlushed[at]) continue
       if (drops.ok)
-        submitted.push(this.#take(file, found, drops.drops).then(isTaken => void (isTaken && taken.push(file))))
-      else this.#refuse(file, found.stamp, drops.reasons)
+        submitted.push(this.#take(file, each, drops.drops).then(isTaken => void (isTaken && taken.push(file))))
+      else this.#refuse(file, each.stamp, drops.reasons)
     }
     await Promise.all(submitted)
     return taken
@@ -133,6 +134,35 @@ export class Drops {
       if (!name.endsWith(noteSuffix)) continue
       const file = name.slice(0, -noteSuffix.length)
       if (!names.has(file) && isNote(this.#text(name), file)) rmSync(this.#path(name), { force: true })
+    }
+  }
+
+  #readOrTell(file: string): Found | undefined {
+    try {
+      return this.#read(file)
+    } catch (error) {
+      this.#options.onTrouble(file, error)
+      return undefined
+    }
+  }
+
+  /**
+   * Whoever dropped the file need not have flushed it, and a power cut may undo its move to `dropped/`: half of its text,
+   * found again, would be another drop. Who moved it away meanwhile gets its text as a task all the same.
+   */
+  async #flush(file: string, { path }: Found): Promise<boolean> {
+    try {
+      const handle = await open(path, 'r')
+      try {
+        await handle.datasync()
+      } finally {
+        await handle.close()
+      }
+      return true
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT') return true
+      this.#options.onTrouble(file, error)
+      return false
     }
   }
 
@@ -172,7 +202,7 @@ export class Drops {
       return undefined
     }
     this.#calm.forget(file)
-    return { ...read, own: entry.own, drops }
+    return { ...read, path: entry.path, own: entry.own, drops }
   }
 
   async #take(file: string, found: Found, drops: readonly TaskDrop[]): Promise<boolean> {

@@ -1,8 +1,8 @@
-import { existsSync, linkSync, mkdirSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
+import { existsSync, linkSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname } from 'node:path'
 import { type Clock, iso } from '../../lib/clock.ts'
-import { errnoOf, removeTemporaries, replaceFile } from '../../lib/files.ts'
+import { errnoOf, makeFolder, removeTemporaries, replaceFile } from '../../lib/files.ts'
 import { reach } from '../../lib/points.ts'
 import { asFault, type Fault, fail, ok, type Result } from '../../lib/result.ts'
 import type { Hello } from '../../protocol/rpc.ts'
@@ -87,7 +87,7 @@ export const hold = async (root: string, kind: 'daemon' | 'cli', options: HoldOp
 
 const holdReal = async (root: string, kind: 'daemon' | 'cli', options: HoldOptions): Promise<Result<Holder>> => {
   const { clock, version } = options
-  for (const folder of [teamFolder(root), journalFolder(root)]) mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolder(journalFolder(root))
   const place = socketPlace(root)
   const prepared = prepareSocketFolder(place)
   if (!prepared.ok) return prepared

@@ -1,18 +1,9 @@
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
-import { join, relative } from 'node:path'
+import { closeSync, constants, fstatSync, readdirSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { dirname, join, relative } from 'node:path'
 import * as z from 'zod'
 import { type Clock, iso } from '../../lib/clock.ts'
-import { endsInLine, openPlain, splitLines } from '../../lib/files.ts'
+import { endsInLine, flushFile, makeFolder, openPlain, splitLines, syncFolder } from '../../lib/files.ts'
 import { reach } from '../../lib/points.ts'
 import type { Limits } from '../../protocol/config.ts'
 import { readForeign, renderMessage } from '../../protocol/foreign-message.ts'
@@ -192,11 +183,15 @@ export class InboxFile {
     const isRead = Number(stat.size) === place.offset && identityOf(stat) === place.identity
     const isConsumed = this.#log.cursor(name) >= this.#log.last && !this.hasOutgoing && this.#unconfirmed.size === 0
     if (!isRead || !isConsumed || clock.mono() - this.#lastChange < quietMs) return false
-    mkdirSync(this.#archive, { recursive: true, mode: 0o700 })
+    makeFolder(this.#archive)
     const file = `${name}.${lastNumber(this.#archive, name) + 1}.jsonl`
+    flushFile(this.path)
     renameSync(this.path, join(this.#archive, file))
     reach('inbox.rotated')
     closeSync(openPlain(this.path, appending, 0o600))
+    // Else the mark may outlive the rename: the old file would be read once more, as one that nobody knows.
+    syncFolder(this.#archive)
+    syncFolder(dirname(this.path))
     this.#mark = {
       generation: generation + 1,
       place: startPlace,
@@ -212,6 +207,20 @@ export class InboxFile {
     this.#incoming.rotated()
     this.#log.trim(this.#log.last, { event: 'inbox.rotated', by: 'supervisor', info: { inbox: name } })
     return true
+  }
+
+  /**
+   * Before `saveMark`: what the mark passes over stays in the file. One that a power cut made shorter than its mark would be
+   * read from its start, as another one, and what has no id in it would be new.
+   */
+  async flush(): Promise<void> {
+    if (!this.#isMarkDirty || !statSync(this.path, { throwIfNoEntry: false })?.isFile()) return
+    const handle = await open(this.path, 'r')
+    try {
+      await handle.datasync()
+    } finally {
+      await handle.close()
+    }
   }
 
   /** Writes down how far the file was read, and lets go of rotated files whose time is over. */

@@ -102,7 +102,7 @@ export class InboxFolder {
       const file = this.#files.get(name + suffix)
       if (!file) return
       await this.#scan(file)
-      file.saveMark()
+      await this.#saveMark(file)
       file.close()
       this.#files.delete(name + suffix)
     })
@@ -146,7 +146,7 @@ export class InboxFolder {
     await this.#lane.settled()
     await this.projected()
     await this.#lane.settled()
-    this.#saveMarks()
+    await this.#lane.act(() => this.#saveMarks())
     await this.#options.store.flushed()
   }
 
@@ -247,8 +247,20 @@ export class InboxFolder {
     })
   }
 
-  #saveMarks(): void {
-    for (const file of this.#files.values()) file.saveMark()
+  async #saveMarks(): Promise<void> {
+    const files = [...this.#files.values()]
+    await Promise.all(files.map(file => this.#saveMark(file)))
+  }
+
+  async #saveMark(file: InboxFile): Promise<void> {
+    try {
+      await file.flush()
+    } catch (error) {
+      // The mark stays behind the file: what is read again is known again.
+      this.#troubles.tell(file.label, error)
+      return
+    }
+    file.saveMark()
   }
 
   /** Inboxes of nobody: what is written there reaches nobody, and that is told once. */

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { type Clock, iso } from '../../lib/clock.ts'
+import { flushFile, makeFolder, syncFolder } from '../../lib/files.ts'
 import type { Limits } from '../../protocol/config.ts'
 import {
   beheaded,
@@ -51,8 +52,10 @@ export class Incoming {
   }
 
   /** Takes in one line, or tells why not. A line that ends in a whole message is two that met. */
-  line(text: string, bytes: number, generation: number, offset: number): void {
+  line(said: string, bytes: number, generation: number, offset: number): void {
     const { name } = this.#options
+    // Zeros in front are what a power cut left of another line.
+    const text = said.replace(/^\0+/, '')
     const read = readForeign(name, text)
     if (read.kind === 'blank') return
     if (read.kind === 'message') {
@@ -109,11 +112,14 @@ export class Incoming {
     const { limits, root } = this.#options
     if (bytes <= limits.messageBytes) return message
     const folder = join(root, '.messages', 'archive', 'oversize')
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     const safe = /^[A-Za-z0-9_-]{1,100}$/.test(message.id) ? message.id : `id_${hash(message.id)}`
     const path = join(folder, `${safe}.txt`)
     const isBody = Buffer.byteLength(message.content) * 2 > bytes
+    // On the disk before its head, which the journal keeps, says where it is.
     writeFileSync(path, isBody ? message.content : line, { mode: 0o600 })
+    flushFile(path)
+    syncFolder(folder)
     return beheaded(message, bytes, relative(root, path))
   }
 

@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, mkdirSync, openSync, renameSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
-import { errnoOf } from '../../lib/files.ts'
+import { errnoOf, flushFile } from '../../lib/files.ts'
 import { reach } from '../../lib/points.ts'
 import { type LateSave, Replaced } from './replaced.ts'
 import { type Stamp, sameStamp, stamp, stampOf, stampOrOther, swapFile } from './stamp.ts'
@@ -60,6 +60,8 @@ export const pageWriter = (clock: Clock): ((asked: readonly (Page | Move | Look)
 const move = ({ path, to, known }: Move): Written => {
   const now = stamp(path)
   if (!now || !sameStamp(now, known)) return { kind: 'foreign' }
+  // Where it goes to nobody compares it with its record any more: what a power cut leaves there is to be whole.
+  flushFile(path)
   reach('page.move')
   renameSync(path, to)
   reach('page.moved')
