@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { delay } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
-import type { DownReport } from '../protocol/rpc.ts'
+import type { DownReport, Hello } from '../protocol/rpc.ts'
 import { connect } from '../store/rpc/client.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
 import { downLines } from './render/down.ts'
@@ -36,7 +36,7 @@ const act = async (
   return withTeam(cli, args, 'daemon', async team => {
     const asked = await team.call('hello', {})
     if (!asked.ok) return asked
-    const gone = whenGone(asked.value.pid)
+    const gone = whenGone(cli, asked.value)
     const names = args.names && args.names.length > 0 ? args.names : undefined
     const ended = await team.call('down', {
       force: args.force,
@@ -52,7 +52,7 @@ const act = async (
     }
     if (ended.value.rejected.length > 0) return ok(5)
     if (names) return ok(0)
-    if (!(await isFree(cli, team.root)) || !(await gone(cli)))
+    if (!(await isFree(cli, team.root)) || !(await gone()))
       return fail(
         'io',
         `the daemon has stopped, but its process ${asked.value.pid} has not ended`,
@@ -90,19 +90,28 @@ const isFree = async (cli: Cli, root: string): Promise<boolean> => {
 
 /**
  * To be called while the process answers, so that the number is its own: what then waits until it is gone. By its time of
- * start it is told apart from another program that gets the same number. Without /proc there is nothing to wait for.
+ * start it is told apart from another program that gets the same number, or has it here while the daemon has it in a
+ * container. Without /proc there is nothing to wait for.
  */
-const whenGone = (pid: number): ((cli: Cli) => Promise<boolean>) => {
+const whenGone = (cli: Cli, { pid, startedAt }: Hello): (() => Promise<boolean>) => {
   const before = startOf(pid)
-  return async cli => {
+  const age = before === null ? null : secondsUp() - Number(before) / ticksPerSecond
+  const isIt = age !== null && Math.abs(age - (cli.clock.wall() - Date.parse(startedAt)) / 1000) < startSeconds
+  return async () => {
     const until = cli.clock.mono() + patienceMs
-    while (before !== null && startOf(pid) === before) {
+    while (isIt && startOf(pid) === before) {
       if (cli.clock.mono() > until) return false
       await delay(10)
     }
     return true
   }
 }
+
+/** A daemon holds the root within this after its process was made. */
+const startSeconds = 60
+/** Of the times in /proc: the same on every Linux that Node runs on. */
+const ticksPerSecond = 100
+const secondsUp = (): number => Number(readFileSync('/proc/uptime', 'latin1').split(' ')[0])
 
 /** When a living process was started, in the kernel's ticks; null when it is gone. */
 const startOf = (pid: number): string | null => {

@@ -43,6 +43,10 @@ const tellStatus = async (argv: readonly string[]): Promise<boolean> => {
   return true
 }
 
+/** Said by a `team up` that is process 1: Node cannot take in what commands leave behind when they end. */
+const noInit =
+  'this is process 1, with no init: what commands leave behind stays as zombies. Give the container one (docker run --init)'
+
 /** Runs `team up` under a parent that starts it again when it dies. */
 const parent = async (argv: readonly string[]): Promise<boolean> => {
   if (!parented(argv, process.env)) return false
@@ -75,6 +79,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
   process.exitCode = 1
 } else {
   const argv = process.argv.slice(2)
+  if (process.pid === 1 && argv[0] === 'up') processOut().note(noInit)
   void tellStatus(argv).then(async told => {
     if (told || (await complete(argv)) || (await parent(argv))) return
     const { main } = await import('./main.js')

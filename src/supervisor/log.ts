@@ -34,17 +34,17 @@ export const openLog = (file: string, redact: (text: string) => string, clock: C
     const text = lines
     lines = ''
     if (text === '') return
-    if (!statSync(file, { throwIfNoEntry: false })) again()
+    try {
+      if (!statSync(file, { throwIfNoEntry: false })) again()
+    } catch (error) {
+      destination.emit('error', error)
+    }
     destination.write(redact(text))
   }
   /** Its file, or its folder, was removed: what comes now is not for nobody. Where that cannot be mended the journal has it all. */
   const again = () => {
-    try {
-      mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-      destination.reopen()
-    } catch (error) {
-      destination.emit('error', error)
-    }
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    destination.reopen()
   }
   const scrubbed = {
     write: (line: string) => {

@@ -230,3 +230,20 @@ test('up.log takes what a detached daemon has to say', async () => {
   const log = join(root, '.team', 'logs', 'up.log')
   expect(readFileSync(log, 'utf8')).toContain('data names gone')
 })
+
+test('as process 1 up asks for an init, and ends by SIGTERM and by a down that sees its number as another program', async () => {
+  const root = teamRoot()
+  for (const end of ['signal', 'down'] as const) {
+    const args = ['--dev-bind', '/', '/', '--proc', '/proc', '--unshare-pid', '--as-pid-1', '--die-with-parent']
+    const line = [...args, process.execPath, command, 'up', '--root', root]
+    const outer = spawn('bwrap', line, { env: cleanEnv(), stdio: ['ignore', 'pipe', 'pipe'] })
+    const code = ended(outer)
+    const warned = says(outer, /this is process 1.*--init/, 'stderr')
+    await says(outer, /ready, pid 1:/)
+    await warned
+    if (end === 'signal')
+      process.kill(Number(readFileSync(`/proc/${outer.pid}/task/${outer.pid}/children`, 'utf8')), 'SIGTERM')
+    else expect(await teamOk(['down', '--root', root])).toContain('the daemon has stopped')
+    expect(await code).toBe(0)
+  }
+})

@@ -217,10 +217,10 @@ class FileHolder implements Holder {
 
   async #findAgain(): Promise<void> {
     const { path } = this.#taken.server
-    const own = statSync(path, { bigint: true, throwIfNoEntry: false })
-    // Where its own name is gone too it holds the root no longer: whoever comes next finds nobody listening.
-    if (this.#released || own?.ino !== this.#inode) return
     try {
+      const own = statSync(path, { bigint: true, throwIfNoEntry: false })
+      // Where its own name is gone too it holds the root no longer: whoever comes next finds nobody listening.
+      if (this.#released || own?.ino !== this.#inode) return
       // Fails where another has taken that name in between.
       if (!existsSync(this.#known)) linkSync(path, this.#known)
       if (!existsSync(holderFile(this.#root))) await this.#tellPeople()
@@ -268,10 +268,16 @@ class FileHolder implements Holder {
     await this.#finding
     // Nothing is written any more. While the socket listens nobody else can begin, so what is removed here is ours,
     // unless another holder superseded this one.
-    const file = readHolderFile(this.#root)
-    if (file?.startedAt === header.startedAt && file.pid === header.pid) rmSync(holderFile(this.#root), { force: true })
-    const known = statSync(this.#known, { bigint: true, throwIfNoEntry: false })
-    if (known?.ino === this.#inode) rmSync(this.#known, { force: true })
+    try {
+      const file = readHolderFile(this.#root)
+      if (file?.startedAt === header.startedAt && file.pid === header.pid)
+        rmSync(holderFile(this.#root), { force: true })
+      const known = statSync(this.#known, { bigint: true, throwIfNoEntry: false })
+      if (known?.ino === this.#inode) rmSync(this.#known, { force: true })
+    } catch (error) {
+      // What the disk does not let go of stays; who comes next finds nobody listening there.
+      if (errnoOf(error) === undefined) throw error
+    }
     await server.close()
   }
 }

@@ -60,7 +60,7 @@ export class InboxFolder {
     const { root, store, names } = options
     this.#options = options
     this.#dir = join(root, label)
-    this.#lane = new Lane(file => this.#look(file), options.onFailure)
+    this.#lane = new Lane(file => this.#troubles.look(label, file === null, () => this.#look(file)), options.onFailure)
     this.#troubles = new Troubles(options.onProblem, options.onMended)
     this.#letters = new DeadLetters(root, store, this.#troubles)
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 })

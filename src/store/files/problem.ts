@@ -41,6 +41,16 @@ export class Troubles {
     this.#onProblem(problem)
   }
 
+  /** A look at (or into) a folder: a refusal of the disk stands until a look at all of it succeeds, and is looked at again. */
+  async look(folder: string, isWhole: boolean, look: () => Promise<void> | void): Promise<void> {
+    try {
+      await look()
+      if (isWhole) this.over(`${folder}/`)
+    } catch (error) {
+      this.tell(`${folder}/`, error)
+    }
+  }
+
   over(file: string): void {
     if (this.#standing.delete(file)) this.#onMended?.(file)
   }

@@ -47,7 +47,7 @@ export class RequestsFolder {
     this.#dir = join(options.root, label)
     this.#calm = new Calm(options.clock)
     this.#troubles = new Troubles(options.onProblem, options.onMended)
-    this.#lane = new Lane(file => this.#look(file), options.onFailure)
+    this.#lane = new Lane(file => this.#troubles.look(label, file === null, () => this.#look(file)), options.onFailure)
     this.#projection = new Projection({
       dir: this.#dir,
       lane: this.#lane,

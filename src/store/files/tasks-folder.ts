@@ -68,7 +68,7 @@ export class TasksFolder {
     this.#write = options.write ?? pageWriter(options.clock)
     this.#calm = new Calm(options.clock)
     this.#troubles = new Troubles(options.onProblem, options.onMended)
-    this.#lane = new Lane(file => this.#look(file), options.onFailure)
+    this.#lane = new Lane(file => this.#troubles.look(label, file === null, () => this.#look(file)), options.onFailure)
     this.#drops = new Drops({
       dir: this.#dir,
       label,

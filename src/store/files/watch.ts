@@ -151,7 +151,10 @@ class FolderWatch implements Watch {
         since = 0
         // Without its parent the whole root is gone, and is not to be brought back by a watch.
         if (existsSync(this.#options.make === false ? this.#dir : dirname(this.#dir)))
-          await this.#listen().catch(error => this.#deaf(error))
+          // What the disk refuses is told by the look that the sweep asks for; it is tried again when that is over.
+          await this.#listen().catch(() => {
+            this.#watched = ''
+          })
       } else if (since >= (this.#options.sweepMs ?? 2000)) {
         since = 0
         this.#options.onHint(null)
@@ -178,7 +181,12 @@ class RawWatcher extends FSWatcher {
   }
 }
 
+/** Empty when it is not there, or may not be looked at. */
 const identity = (dir: string): string => {
-  const stat = statSync(dir, { bigint: true, throwIfNoEntry: false })
-  return stat ? `${stat.dev}:${stat.ino}:${stat.birthtimeNs}` : ''
+  try {
+    const { dev, ino, birthtimeNs } = statSync(dir, { bigint: true })
+    return `${dev}:${ino}:${birthtimeNs}`
+  } catch {
+    return ''
+  }
 }

@@ -62,7 +62,12 @@ const open = (root: string): Promise<Result<Connection>> =>
     const refused = (error: NodeJS.ErrnoException) =>
       resolve(
         error.code === 'EACCES' || error.code === 'EPERM'
-          ? fail('refused', `the daemon of ${root} belongs to another user`, undefined, error)
+          ? fail(
+              'refused',
+              `you may not talk to the daemon of ${root}: it belongs to another user, or you may not enter .team`,
+              undefined,
+              error,
+            )
           : error.code === 'EAGAIN'
             ? fail('io', `the daemon of ${root} does not take connections now`, 'is it stopped?', error)
             : offline(root, error),
