@@ -103,7 +103,11 @@ export class Dispatch {
     this.#due = true
     queueMicrotask(() => {
       this.#due = false
-      this.#run()
+      try {
+        this.#run()
+      } catch (error) {
+        this.#failed(error)
+      }
     })
   }
 

@@ -1,7 +1,10 @@
-import { isWaiting, type Request, type RequestOf } from '../protocol/request.ts'
+import { isBudget, isWaiting, type Request, type RequestOf } from '../protocol/request.ts'
 import type { RequestType } from '../protocol/request-types.ts'
 import type { Core } from './core.ts'
+import type { Crew } from './crew.ts'
+import type { Expiry } from './expiry.ts'
 import { humanInbox } from './mail.ts'
+import type { Notices } from './notices.ts'
 
 /** What a decision sets off, by type; a type that is not here sets off nothing but the news of it. */
 export type Effects = { readonly [T in RequestType]?: (request: RequestOf<T>) => void }
@@ -10,9 +13,43 @@ export type Effects = { readonly [T in RequestType]?: (request: RequestOf<T>) =>
  * Follows a request whose records changed, or that an earlier daemon left: an effect starts from what is on record, and looks
  * there for what of it was done already, so following again does nothing twice.
  */
-export const follow = (effects: Effects, request: Request): void => {
+const follow = (effects: Effects, request: Request): void => {
   const effect = effects[request.type] as ((request: Request) => void) | undefined
   effect?.(request)
+}
+
+/**
+ * From now on what follows from each change of a task or a request is done: claims are led to their proof, approved plans
+ * become tasks, and so on. What is returned does the same for those that are there.
+ */
+export const followRecords = (o: {
+  readonly core: Core
+  readonly effects: Effects
+  readonly expiry: Expiry
+  readonly crew: Pick<Crew, 'taskChanged'>
+  readonly notices: Pick<Notices, 'taskEnded'>
+  /** Leads a claim to its proof. */
+  readonly advance: (task: string) => void
+  readonly changed: () => void
+}): (() => void) => {
+  const { store, requests } = o.core
+  store.requests.watch((_id, { value }) => {
+    follow(o.effects, value)
+    o.expiry.arm()
+  })
+  store.tasks.watch((id, { value }, old, why) => {
+    if (value.claimed) o.advance(id)
+    o.crew.taskChanged(value, old?.value, why.by)
+    if ((value.status === 'failed' || value.status === 'cancelled') && old && old.value.status !== value.status)
+      o.notices.taskEnded(value)
+    o.changed()
+  })
+  return () => {
+    for (const [id] of [...store.tasks.list()]) o.advance(id)
+    for (const request of requests.all())
+      if (request.type === 'plan_request' || isBudget(request)) follow(o.effects, request)
+    o.expiry.arm()
+  }
 }
 
 /** Nobody is asked about plans: so `approvals` says. The asker is told first what it opened, then that it was approved. */
@@ -36,7 +73,11 @@ export const approveByRule = (
 export const createPlanned = (core: Core, request: RequestOf<'plan_request'>): void => {
   const { tasks } = request.data
   if (request.status !== 'approved' || tasks === undefined || request.effect?.step === 'done') return
-  if (request.effect === null && !core.requests.effect(request.id, 'intent').ok) return
+  if (request.effect === null) {
+    // Its record is told here again, and it goes on from there.
+    core.requests.effect(request.id, 'intent')
+    return
+  }
   const added = core.tasks.add(tasks, { by: request.decidedBy ?? 'human', key: `plan/${request.id}` })
   if (added.ok) core.requests.effect(request.id, 'done', 'ok', `created ${added.value.ids.join(', ')}`)
   else {

@@ -56,6 +56,9 @@ type Handler<M extends RpcMethod> = (
 ) => Promise<Result<RpcResults[M]>> | Result<RpcResults[M]>
 export type Table = { readonly [M in RpcMethod]: Handler<M> }
 
+/** Answers that say nothing but what is durable, or nothing of records: the end of the daemon is told also where none can be written. */
+const tellsNothing: ReadonlySet<RpcMethod> = new Set(['hello', 'down', 'events'])
+
 /** The methods of protocol/rpc.ts over one core. `live` is null in a holder that is no daemon. */
 export const makeHandlers = (
   core: Core,
@@ -115,10 +118,9 @@ export const makeHandlers = (
     hello: () => ok(hello()),
     status: async () => ok(await status()),
 
-    'task.add': async ({ tasks: drops }, { actor }) => {
+    'task.add': ({ tasks: drops }, { actor }) => {
       const added = tasks.add(drops, { by: actor })
       if (!added.ok) return added
-      await added.value.durable
       return ok({ tasks: added.value.ids.map(show) })
     },
     'task.list': ({ status: only, all }) => {
@@ -147,14 +149,13 @@ export const makeHandlers = (
       if (live === null && task.value.status === 'in_progress' && !task.value.claimed) await keepWork(core, task.value)
       return ok({ task: show(id) })
     },
-    'task.retry': async ({ id }, { actor }) => {
+    'task.retry': ({ id }, { actor }) => {
       const allowed = leads(actor, 'retry a task')
       if (!allowed.ok) return allowed
       const task = known(id)
       if (!task.ok) return task
       const moved = retryTask(core, task.value, actor)
       if (!moved.ok) return moved
-      await moved.value.durable
       return ok({ task: show(id) })
     },
     'task.claim': async ({ id }, { actor }) => {
@@ -296,20 +297,18 @@ export const makeHandlers = (
       await store.flushed()
       return ok({ request: requests.get(request.id)?.value ?? request })
     },
-    'plan.ask': async ({ goal }, { actor }) => {
+    'plan.ask': ({ goal }, { actor }) => {
       const allowed = humanOnly(actor, 'ask for a plan')
       if (!allowed.ok) return allowed
       const asked = askForPlan(core, goal)
       if (!asked.ok) return asked
-      await asked.value.durable
       return ok({ task: show(asked.value.id) })
     },
-    'plan.revise': async ({ id, tasks: changed }, { actor }) => {
+    'plan.revise': ({ id, tasks: changed }, { actor }) => {
       const allowed = humanOnly(actor, 'change a plan')
       if (!allowed.ok) return allowed
       const revised = revisePlan(core, id, changed)
       if (!revised.ok) return revised
-      await revised.value.durable
       return ok({ request: revised.value.request })
     },
     'request.decide': async ({ id, decision, reason, shown: bodyHash, always }, { actor }) => {
@@ -327,20 +326,18 @@ export const makeHandlers = (
         live === null && request.status === 'approved' && given === '' ? '; the next team up carries it out' : ''
       return ok({ request, note: `${request.id} ${request.status}${given}${later}` })
     },
-    'request.answer': async ({ id, text }, { actor }) => {
+    'request.answer': ({ id, text }, { actor }) => {
       const answered = requests.answer(id, actor, text)
       if (!answered.ok) return answered
-      await answered.value.durable
       return ok({ request: answered.value.request })
     },
-    'request.withdraw': async ({ id, reason }, { actor }) => {
+    'request.withdraw': ({ id, reason }, { actor }) => {
       const why = reason ?? `withdrawn by ${actor}`
       const lease = requests.find(id)?.value.id ?? id
       const ended = leases.isHeld(lease)
         ? leases.free(lease, { by: actor, why, isLost: actor === 'human' })
         : requests.end(id, 'withdrawn', actor, why)
       if (!ended.ok) return ended
-      await ended.value.durable
       return ok({ request: ended.value.request })
     },
 
@@ -393,7 +390,10 @@ export const makeHandlers = (
         parsed.error.issues.map(issue => `${issue.path.join('.') || method}: ${issue.message}`).join('; '),
       )
     const handler = table[method] as Handler<RpcMethod>
-    return handler(parsed.data as RpcParsed<RpcMethod>, { actor, stream })
+    const result = await handler(parsed.data as RpcParsed<RpcMethod>, { actor, stream })
+    // What is only read, or refused for, may have been decided a moment ago.
+    if (!tellsNothing.has(method)) await store.flushed()
+    return result
   }
   return { call, human: ((method: RpcMethod, params: unknown) => call('human', method, params)) as Call }
 }

@@ -300,7 +300,7 @@ export class Requests {
     return ok({ request: next, seq: put.value.seq, durable: this.#store.flushed() })
   }
 
-  /** Records a step of the effect: intent before it starts, done after it ended. */
+  /** Records a step of the effect: intent before it starts, done after it ended, each once. */
   effect(
     id: string,
     step: 'intent' | 'done',
@@ -310,6 +310,9 @@ export class Requests {
   ): Result<Write> {
     const rec = this.get(id)
     if (!rec) return fail('unknown', `there is no request ${id}`)
+    const before = rec.value.effect?.step
+    if (before === 'done' || before === step)
+      return fail('refused', `${id}: its effect is on record as ${before} already`)
     const { fence, until, what } = rec.value.effect ?? {}
     const effect = {
       ...(fence === undefined ? {} : { fence, until, what }),

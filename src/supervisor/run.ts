@@ -4,7 +4,6 @@ import { makeRedactor } from '../lib/redact.ts'
 import type { Result } from '../lib/result.ts'
 import type { JournalEntry } from '../protocol/event.ts'
 import type { Stored } from '../protocol/message.ts'
-import { isBudget } from '../protocol/request.ts'
 import type { Call, DownReport, Hello } from '../protocol/rpc.ts'
 import { endLeftovers, teamMarker } from '../sandbox/leftover.ts'
 import { makeShell } from '../sandbox/make-shell.ts'
@@ -16,7 +15,7 @@ import { Base } from './base.ts'
 import { type Core, isLive, makeCore } from './core.ts'
 import { Crew } from './crew.ts'
 import type { Daemon, DaemonOptions } from './daemon-options.ts'
-import { approveByRule, createPlanned, type Effects, follow } from './effects.ts'
+import { approveByRule, createPlanned, type Effects, followRecords } from './effects.ts'
 import { Expiry } from './expiry.ts'
 import { Folders } from './folders.ts'
 import { type Handlers, makeHandlers } from './handlers.ts'
@@ -24,17 +23,17 @@ import { hiddenPaths } from './hidden.ts'
 import { importRequests } from './import.ts'
 import { LiveConfig, type Means } from './live-config.ts'
 import { type DaemonLog, openLog } from './log.ts'
-import { type MembersOptions, restartMember, restoreClone, setStanding, startMembers } from './members.ts'
+import { type MembersOptions, restartMember, restoreClone, startMembers } from './members.ts'
 import { Notices } from './notices.ts'
 import { PingPong } from './ping-pong.ts'
 import { afterClaim, Proof } from './proof.ts'
 import { Quiet } from './quiet.ts'
 import { readyGit } from './ready-git.ts'
-import { type DownOptions, releaseOrphans, Shutdown, type Stopping, settleShutdown } from './shutdown.ts'
+import { settle } from './settle.ts'
+import { type DownOptions, Shutdown, type Stopping } from './shutdown.ts'
 import { makeStatus } from './status.ts'
-import { takeTaskMessage, takeTaskMessages } from './task-messages.ts'
+import { takeTaskMessage } from './task-messages.ts'
 import { Waits } from './waits.ts'
-import { withdrawGone, withdrawStale } from './withdraw.ts'
 
 /** What a running daemon is made of, in the order in which it is started; ended in reverse. */
 export class Run implements Daemon {
@@ -212,43 +211,27 @@ export class Run implements Daemon {
 
   /** Looks up between its steps whether the daemon is ending already: then it starts nothing more. */
   async #start(): Promise<void> {
-    const { store, tasks, requests, clock } = this.#core
+    const { store, clock } = this.#core
     const paths = layout(this.#o.root)
     store.onEntry(entry => this.#entry(entry))
     importRequests(store, paths.requests, iso(clock.wall()))
-    tasks.recover()
-    requests.recover()
-    this.#notices.recover()
-    withdrawStale(this.#core)
-    withdrawGone(this.#core)
-    takeTaskMessages(this.#core, this.#notices)
-    this.#pingPong.recover()
-    for (const request of requests.all()) if (request.type === 'shutdown_request') settleShutdown(this.#core, request)
-    // Who left and comes back begins as everybody does.
-    for (const [name, { value }] of [...store.teammates.list()])
-      if (!this.#core.roster.has(name) && value.standing !== 'live') setStanding(this.#core, name, 'live', null)
-    await releaseOrphans(this.#core)
+    await settle(this.#core, this.#notices, this.#pingPong)
     await readyGit(this.#core, this.#notices)
     await endLeftovers(teamMarker(this.#o.root, ''), 2000)
     if (this.#ended) return
     await this.#folders.start()
     if (this.#ended) return
-    store.requests.watch((_id, { value }) => {
-      follow(this.#effects, value)
-      this.#expiry.arm()
-    })
-    store.tasks.watch((id, { value }, old, why) => {
-      if (value.claimed) this.#advance(id)
-      this.#crew.taskChanged(value, old?.value, why.by)
-      if ((value.status === 'failed' || value.status === 'cancelled') && old && old.value.status !== value.status)
-        this.#notices.taskEnded(value)
-      this.#changed()
+    const followWhatIsThere = followRecords({
+      core: this.#core,
+      effects: this.#effects,
+      expiry: this.#expiry,
+      crew: this.#crew,
+      notices: this.#notices,
+      advance: id => this.#advance(id),
+      changed: () => this.#changed(),
     })
     if (this.#crew.judge(this.#o.died)) this.#o.onDeathCounted()
-    for (const [id] of [...store.tasks.list()]) this.#advance(id)
-    for (const request of requests.all())
-      if (request.type === 'plan_request' || isBudget(request)) follow(this.#effects, request)
-    this.#expiry.arm()
+    followWhatIsThere()
     this.#holder.serve((method, params, { stream, signal }) =>
       this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
     )

@@ -82,10 +82,13 @@ export class Suspicion {
     return tasks.length === 0 || (alone === null ? tasks.includes(task) : alone === task)
   }
 
-  /** It is given to its owner now: if it is a suspect, the record says so before the owner hears of it. */
+  /**
+   * It is given to its owner now: if it is a suspect, the record says so before the owner hears of it. Be it none: it may have
+   * been started a moment ago, and its thread have died since.
+   */
   given(task: string): Promise<void> {
     const { tasks, alone } = this.#now
-    if (!tasks.includes(task)) return Promise.resolve()
+    if (!tasks.includes(task)) return this.#core.store.flushed()
     if (alone !== task) this.#put({ tasks, alone: task })
     this.#trial?.abort()
     const trial = new AbortController()

@@ -98,14 +98,15 @@ export class Intake {
     this.due = false
     const page = await this.#o.call('inbox.read', { name: this.#o.name, after: mark.upTo, limit: lookAhead })
     if (!page.ok) {
-      this.due = page.fault.code !== 'closed'
+      this.due ||= page.fault.code !== 'closed'
       return null
     }
     const { items, cursor, last } = page.value
     // The holder is ahead only when the session's journal was taken away: what it gave then was read by that session.
     const from = cursor > mark.upTo ? { upTo: cursor, early: mark.early.filter(index => index > cursor) } : mark
     const choice = choose(items, from, this.#o.batch, last, this.#room)
-    this.due = choice.more
+    // What came while the holder was asked may not be on this page.
+    this.due ||= choice.more
     if (choice.picked.length > 0) return choice
     if (choice.mark.upTo > cursor) await this.acknowledge(choice.mark.upTo)
     return null

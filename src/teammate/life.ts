@@ -110,6 +110,7 @@ export class Life {
         break
       case 'unassign':
         if (this.#next?.id === message.id) this.#next = null
+        this.#voice.showAgain()
         if (this.#known?.id === message.id) this.#known = null
         if (this.#inHand?.id === message.id) {
           this.#left = { how: `taken away: ${message.reason}`, gone: true }

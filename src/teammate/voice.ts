@@ -50,6 +50,11 @@ export class Voice {
     this.#o.post({ t: 'state', state, waiting })
   }
 
+  /** What is shown next is told, be it as before: who was given a task counts as busy, though it may be taken back unseen. */
+  showAgain(): void {
+    this.#shown = ''
+  }
+
   get name(): string {
     return this.#o.member.name
   }

@@ -54,7 +54,29 @@ export class Holder {
     this.mail('shut down, alice\nplease', { id: `msg_${id}`, type: 'request', from: 'supervisor', requestId: id })
     return id
   }
+  /** The next call of `method` is decided when it comes, and answered when that is told. */
+  hold(method: string): { readonly asked: boolean; answer(): void } {
+    let open: () => void = () => undefined
+    const held = { method, asked: false, answered: new Promise<void>(resolve => (open = resolve)) }
+    this.#held = held
+    return {
+      get asked() {
+        return held.asked
+      },
+      answer: () => open(),
+    }
+  }
+  #held: { readonly method: string; asked: boolean; readonly answered: Promise<void> } | null = null
   readonly call: Call = (async (method: string, params: Record<string, unknown>) => {
+    const answer = this.#answer(method, params)
+    const held = this.#held
+    if (held?.method !== method) return answer
+    this.#held = null
+    held.asked = true
+    await held.answered
+    return answer
+  }) as Call
+  #answer(method: string, params: Record<string, unknown>): unknown {
     this.asked.push([method, params])
     switch (method) {
       case 'inbox.read':
@@ -91,7 +113,7 @@ export class Holder {
       default:
         return fail('internal', `not in this test: ${method}`)
     }
-  }) as Call
+  }
   asks(method: string): unknown[] {
     return this.asked.flatMap(([name, params]) => (name === method ? [params] : []))
   }

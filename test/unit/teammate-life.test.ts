@@ -10,7 +10,7 @@ import { type Reply, type ScriptedRequest, type ScriptedServer, startScripted } 
 import { Limits } from '../../src/protocol/config.ts'
 import { decide } from '../../src/protocol/request.ts'
 import type { FromThread } from '../../src/protocol/thread.ts'
-import { choose, roomFor } from '../../src/teammate/intake.ts'
+import { choose, Intake, roomFor } from '../../src/teammate/intake.ts'
 import { Life } from '../../src/teammate/life.ts'
 import { folder, noShell, noView, openSession, recorder } from '../support/agent.ts'
 import { at, Holder, member, task } from '../support/holder.ts'
@@ -128,6 +128,21 @@ describe('a task', () => {
     expect(text).toContain('claimed done: did it')
     expect(text).toContain('# Task 7')
     expect(await stop()).toBe('the test is over')
+  })
+  test('one that is taken back while its mail is looked at was never begun, and it tells that it is idle once more', async () => {
+    const { life, idle, stop, states, requests } = await live([])
+    await idle()
+    const told = states().length
+    const looked = holder.hold('inbox.read')
+    life.hear({ t: 'mail', urgent: false })
+    await until(() => looked.asked, 'the mail is looked at')
+    life.hear({ t: 'assign', task: task('7') })
+    life.hear({ t: 'unassign', id: '7', reason: 'cancelled' })
+    looked.answer()
+    await until(() => states().length > told, 'a word')
+    expect(states().slice(told)).toEqual(['idle'])
+    expect(requests).toHaveLength(0)
+    await stop()
   })
   test('a turn that ends without ending the task is reminded twice, then the task fails with the reason', async () => {
     const { life, requests, idle, stop } = await live(['hm', 'hm', 'hm'])
@@ -260,6 +275,18 @@ describe('mail', () => {
     expect(lastUser(requests[2])).toContain('origin="peer"')
     expect(holder.asks('inbox.ack').at(-1)).toMatchObject({ upTo: 1, taken: { turn: 1, indexes: [1] } })
     await stop()
+  })
+  test('what comes while the inbox is being read, and is not on the page, is read next', async () => {
+    holder.mail('first')
+    const intake = new Intake({ name: 'alice', call: holder.call, batch: 20, out: home.path, window: undefined })
+    const page = holder.hold('inbox.read')
+    const choice = intake.next({ upTo: 0, early: [] })
+    holder.mail('second')
+    // The holder tells of it before it has answered.
+    intake.due = true
+    page.answer()
+    expect((await choice)?.picked.map(({ index }) => index)).toEqual([1])
+    expect((await intake.next({ upTo: 1, early: [] }))?.picked.map(({ index }) => index)).toEqual([2])
   })
   test("whose word it is: a line from a file has nobody's authority, whoever it claims to be from", async () => {
     holder.mail('as the human', { from: 'user' })
