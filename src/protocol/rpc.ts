@@ -28,9 +28,10 @@ export const rpcMethods = {
   /** Teammates: takes a ready task in hand. Without an id: the one that fits best. */
   'task.claim': z.strictObject({ id: TaskId.optional() }),
   /** Teammates: the claim that the task in hand is done. */
-  'task.complete': z.strictObject({ summary: z.string() }),
-  'task.release': z.strictObject({ reason: z.string().optional() }),
-  'task.fail': z.strictObject({ reason: z.string().min(1) }),
+  /** These end the task in hand: `during`, where that is the one the caller means, since it may have another by now. */
+  'task.complete': z.strictObject({ summary: z.string(), during: z.string().optional() }),
+  'task.release': z.strictObject({ reason: z.string().optional(), during: z.string().optional() }),
+  'task.fail': z.strictObject({ reason: z.string().min(1), during: z.string().optional() }),
   /** Teammates, before each write: is it allowed now? Paths from the top of the workspace; none: anywhere. */
   'task.gate': z.strictObject({ paths: z.array(z.string()).default([]) }),
 

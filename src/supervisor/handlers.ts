@@ -92,15 +92,17 @@ export const makeHandlers = (
       `${near === undefined ? '' : `did you mean ${near}? `}teammates: ${names.join(', ')}`,
     )
   }
-  const inHand = (actor: string): Result<Task> => {
+  const stillInHand = (actor: string, id: string): Result<null> =>
+    tasks.inHand(actor)?.value.id === id ? ok(null) : fail('refused', `task ${id} is not in your hands any more`)
+  const inHand = (actor: string, during: string | undefined): Result<Task> => {
+    const still = during === undefined ? ok(null) : stillInHand(actor, during)
+    if (!still.ok) return still
     const task = tasks.inHand(actor)?.value
     return task ? ok(task) : fail('refused', `${actor} has no task in hand`)
   }
-  const stillInHand = (actor: string, id: string): Result<null> =>
-    tasks.inHand(actor)?.value.id === id ? ok(null) : fail('refused', `task ${id} is not in your hands any more`)
   /** Gives the task in hand back, its work kept first. */
-  const give = async (actor: string, move: Giving): Promise<Result<{ task: TaskShown }>> => {
-    const task = inHand(actor)
+  const give = async (actor: string, move: Giving, during?: string): Promise<Result<{ task: TaskShown }>> => {
+    const task = inHand(actor, during)
     if (!task.ok) return task
     const { id } = task.value
     await keepWork(core, task.value)
@@ -170,8 +172,8 @@ export const makeHandlers = (
       }
       return fail('refused', 'tasks are given out by the supervisor when you are idle: end your turn')
     },
-    'task.complete': async ({ summary }, { actor }) => {
-      const task = inHand(actor)
+    'task.complete': async ({ summary, during }, { actor }) => {
+      const task = inHand(actor, during)
       if (!task.ok) return task
       const { id, branch } = task.value
       let head: string | null = null
@@ -192,10 +194,10 @@ export const makeHandlers = (
         head === null && hub !== null ? ' There are 0 commits on its branch, so there is nothing to merge.' : ''
       return ok({ id, note: `${live?.after(id) ?? ''}${bare}`.trim() })
     },
-    'task.release': ({ reason }, { actor }) => give(actor, { move: 'release', reason: reason ?? null }),
-    'task.fail': ({ reason }, { actor }) => give(actor, { move: 'fail', reason }),
+    'task.release': ({ reason, during }, { actor }) => give(actor, { move: 'release', reason: reason ?? null }, during),
+    'task.fail': ({ reason, during }, { actor }) => give(actor, { move: 'fail', reason }, during),
 
-    'message.send': async (params, { actor }) => {
+    'message.send': (params, { actor }) => {
       const type = params.type ?? 'info'
       if (type === 'request' || type === 'decision' || type === 'system')
         return fail('refused', `messages of type ${type} come from the supervisor alone`)
@@ -212,7 +214,6 @@ export const makeHandlers = (
       }
       const sent = live && actor !== 'human' ? live.send(out) : mail.send(out)
       if (!sent.ok) return sent
-      await sent.value.durable
       return ok({ sent: sent.value.sent })
     },
     'inbox.read': async ({ name, after, limit, unread }, { actor }) => {

@@ -264,7 +264,7 @@ export class Life {
   }
 
   async #fail(reason: string, how: 'task.fail' | 'task.release' = 'task.fail'): Promise<void> {
-    const failed = await this.#call(how, { reason })
+    const failed = await this.#call(how, { reason, during: this.#inHand?.id })
     if (failed.ok) return
     // Not in hand any more is as good; anything else is told, and must not become an endless loop.
     this.#left = { how: `left: ${failed.fault.message}`, gone: true }

@@ -38,7 +38,9 @@ export const task: Tool = defineTool({
     const { id = '', summary = '' } = args
     // The holder may have given it one that it has not been told of yet: what it says of its work is not about that.
     const isEnd = args.action === 'complete' || args.action === 'release' || args.action === 'fail'
-    if (isEnd && context.task() === null)
+    const task = context.task()
+    const during = task === null ? {} : { during: task.id }
+    if (isEnd && task === null)
       return error('you have no task in hand; one that is given to you begins when your turn has ended')
     switch (args.action) {
       case 'list': {
@@ -69,11 +71,11 @@ export const task: Tool = defineTool({
       case 'complete':
         return complete(summary, id, context)
       case 'release': {
-        const given = await call('task.release', summary ? { reason: summary } : {})
+        const given = await call('task.release', { ...(summary ? { reason: summary } : {}), ...during })
         return given.ok ? said(`task ${given.value.task.id} is released; its branch is kept`) : refused(given.fault)
       }
       case 'fail': {
-        const failed = await call('task.fail', { reason: summary })
+        const failed = await call('task.fail', { reason: summary, ...during })
         return failed.ok ? said(`task ${failed.value.task.id} is failed`) : refused(failed.fault)
       }
     }
@@ -93,7 +95,7 @@ const complete = async (summary: string, id: string, context: ToolContext): Prom
     if (status.commits === 0) note = 'The branch has no commits beyond the trunk: nothing of this will be merged.'
     else note = `${count(status.commits, 'commit')} on ${inHand.branch}.`
   }
-  const done = await context.call('task.complete', { summary })
+  const done = await context.call('task.complete', { summary, ...(inHand ? { during: inHand.id } : {}) })
   if (!done.ok) return refused(done.fault)
   return said([`task ${done.value.id} is claimed done`, note, done.value.note].filter(Boolean).join('\n'))
 }

@@ -149,7 +149,9 @@ describe('a task', () => {
     await idle()
     life.hear({ t: 'assign', task: task('7') })
     await until(() => holder.asks('task.fail').length === 1, 'failed')
-    expect(holder.asks('task.fail')).toEqual([{ reason: 'it ended its turn 3 times without completing the task' }])
+    expect(holder.asks('task.fail')).toEqual([
+      { reason: 'it ended its turn 3 times without completing the task', during: '7' },
+    ])
     expect(lastUser(requests[1])).toMatch(/<note>.*still in your hands/)
     await stop()
   })
@@ -168,6 +170,7 @@ describe('a task', () => {
       {
         reason:
           'it ended its turn 3 times without completing the task: it was asked about req_1 and did not answer, so nobody decides that',
+        during: '7',
       },
     ])
     await stop()

@@ -95,3 +95,23 @@ test('an approved plan is carried out once, and the record says so once', () => 
   expect([...store.tasks.list()]).toHaveLength(1)
   expect(core.requests.effect(request.id, 'done', 'ok')).toMatchObject({ ok: false, fault: { code: 'refused' } })
 })
+
+test('what a teammate says of a task that was taken from it ends no other that it was given since', async () => {
+  const { core, handlers, journal } = held()
+  const say = async (method: string, params: object) => {
+    const answer = handlers.call('alice', method, params)
+    await turn()
+    journal.flush()
+    return answer
+  }
+  unwrap(core.tasks.add([{ title: 'one' }, { title: 'two' }], { by: 'human' }))
+  unwrap(core.tasks.move('1', 'supervisor', { move: 'start', owner: 'alice', branch: null }))
+  unwrap(core.tasks.move('1', 'human', { move: 'cancel', reason: 'not wanted' }))
+  unwrap(core.tasks.move('2', 'supervisor', { move: 'start', owner: 'alice', branch: null }))
+  const no = { ok: false, fault: { code: 'refused', message: 'task 1 is not in your hands any more' } }
+  expect(await say('task.complete', { summary: 'did it', during: '1' })).toMatchObject(no)
+  expect(await say('task.fail', { reason: 'cannot', during: '1' })).toMatchObject(no)
+  expect(await say('task.release', { during: '1' })).toMatchObject(no)
+  expect(core.tasks.inHand('alice')?.value.id).toBe('2')
+  expect(await say('task.release', { during: '2' })).toMatchObject({ ok: true })
+})
