@@ -5,6 +5,7 @@ import type { AssignedTask } from '../../../src/protocol/thread.ts'
 import { State, StateStore } from '../../../src/store/state.ts'
 import { Dispatch } from '../../../src/supervisor/dispatch.ts'
 import { createPlanned } from '../../../src/supervisor/effects.ts'
+import { Suspicion } from '../../../src/supervisor/suspicion.ts'
 import { Disk, SimJournal } from '../../simulation/disk.ts'
 import { coreOf } from '../../support/core.ts'
 
@@ -26,6 +27,7 @@ const dispatchOf = (core: ReturnType<typeof held>['core']) => {
     alive: () => true,
     bringBase: async () => undefined,
     onProblem: () => undefined,
+    suspicion: new Suspicion({ core, onLetGo: () => undefined, onFailure: error => void failures.push(error) }),
     onFailure: error => void failures.push(error),
   })
   return { dispatch, sent, failures }
