@@ -12,18 +12,28 @@ export const doctor = (commands: Commands, cli: Cli): Commands =>
     'Check this machine and this team root, and say what to mend (exit 1 when something must be)',
     y =>
       y
+        .option('fix', {
+          type: 'boolean',
+          default: false,
+          describe: 'mend what older or broken runs left, after a backup (no daemon may run)',
+        })
         .option('json', { type: 'boolean', default: false, describe: 'the checks as JSON' })
+        .example('$0 doctor --fix', 'what is taken away is moved to .team/doctor/')
         .example('$0 doctor', 'before the first team up, or when something is odd'),
     handler(cli, args => act(cli, args)),
   )
 
-const act = async (cli: Cli, args: Globals & { json: boolean }): Promise<Result<number>> => {
+const act = async (cli: Cli, args: Globals & { json: boolean; fix: boolean }): Promise<Result<number>> => {
   const found = findRoot({ root: args.root, cwd: cli.cwd, env: cli.env })
   if (!found.ok && args.root !== undefined) return found
   const { checks, probe } = await machineChecks(cli.env)
   const all: Check[] = [...checks]
-  if (found.ok) all.push(...(await rootChecks(cli, found.value, probe)))
-  else all.push({ what: 'team root', state: 'warn', detail: found.fault.message, remedy: found.fault.hint ?? null })
+  if (args.fix && !found.ok) return found
+  if (found.ok) {
+    const checked = await rootChecks(cli, found.value, probe, args.fix)
+    if (!checked.ok) return checked
+    all.push(...checked.value)
+  } else all.push({ what: 'team root', state: 'warn', detail: found.fault.message, remedy: found.fault.hint ?? null })
   const bad = all.filter(check => check.state === 'fail').length
   if (args.json) cli.out.json(all)
   else {

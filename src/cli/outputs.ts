@@ -183,6 +183,9 @@ export const outputs = {
       state: z.enum(['ok', 'warn', 'fail']),
       detail: z.string(),
       remedy: z.string().nullable(),
+      /** Of a leftover: what `--fix` does with it; `fixed` under `--fix`: was that done? */
+      fix: z.string().optional(),
+      fixed: z.boolean().optional(),
     }),
   ),
 } as const satisfies Readonly<Record<string, z.ZodType>>

@@ -215,6 +215,7 @@ describe('exit codes by command', () => {
       at,
     )
     await both(['plan', 'Better'], at)
+    await ends(5, ['doctor', '--fix'], at)
     await ends(5, ['restart', 'carl'], at)
     await ends(0, ['down', 'carl'], at)
     await ends(1, ['chat', 'carl'], at)

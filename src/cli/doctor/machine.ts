@@ -13,6 +13,10 @@ export interface Check {
   readonly state: 'ok' | 'warn' | 'fail'
   readonly detail: string
   readonly remedy: string | null
+  /** Of a leftover: what `--fix` does with it. */
+  readonly fix?: string
+  /** Under `--fix`: was that done? */
+  readonly fixed?: boolean
 }
 
 const good = (what: string, detail: string): Check => ({ what, state: 'ok', detail, remedy: null })

@@ -1,5 +1,6 @@
 import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { ok, type Result } from '../../lib/result.ts'
 import { resolveModel } from '../../model/index.ts'
 import type { Probe } from '../../sandbox/shell.ts'
 import { openReadOnly } from '../../store/index.ts'
@@ -8,24 +9,25 @@ import { type LoadedConfig, layout, loadConfig } from '../../store/root.ts'
 import { clientSocket } from '../../store/rpc/socket-path.ts'
 import type { Cli } from '../cli.ts'
 import { connectDaemon } from '../connect-daemon.ts'
-import { plural, span } from '../render/text.ts'
+import { plural } from '../render/text.ts'
+import { leftoverChecks, mendLeftovers } from './leftovers.ts'
 import type { Check } from './machine.ts'
 
 const good = (what: string, detail: string): Check => ({ what, state: 'ok', detail, remedy: null })
 
-/** What is to be said of one team root. Changes nothing. */
-export const rootChecks = async (cli: Cli, root: string, probe: Probe): Promise<Check[]> => {
+/** What is to be said of one team root. Changes nothing, but with `isFixing` what older or broken runs left. */
+export const rootChecks = async (cli: Cli, root: string, probe: Probe, isFixing: boolean): Promise<Result<Check[]>> => {
   const checks: Check[] = [writable(root)]
   const places = checkPlaces(root)
   if (!places.ok) {
     // What lies in them cannot be looked at before that is mended.
     checks.push({ what: 'folders', state: 'fail', detail: places.fault.message, remedy: places.fault.hint ?? null })
-    return checks
+    return ok(checks)
   }
   const loaded = loadConfig(root)
   if (!loaded.ok) {
     checks.push({ what: 'config.json', state: 'fail', detail: loaded.fault.message, remedy: loaded.fault.hint ?? null })
-    return checks
+    return ok(checks)
   }
   const { config, members, warnings, mode, workspace } = loaded.value
   checks.push(
@@ -40,13 +42,13 @@ export const rootChecks = async (cli: Cli, root: string, probe: Probe): Promise<
       detail: 'config.json requires a sandbox and none works here: commands and verify are refused',
       remedy: probe.remedy ?? 'Set "sandbox": "prefer" or "off" in config.json.',
     })
-  checks.push(
-    ...models(cli, loaded.value),
-    await daemon(root),
-    ...(await journal(cli, root)),
-    ...left(cli, root, loaded.value),
-  )
-  return checks
+  checks.push(...models(cli, loaded.value), await daemon(root), ...(await journal(cli, root)), ...left(root))
+  if (isFixing) {
+    const mended = await mendLeftovers(cli, root, loaded.value)
+    if (!mended.ok) return mended
+    checks.push(...mended.value)
+  } else checks.push(...(await leftoverChecks(cli, root, loaded.value)))
+  return ok(checks)
 }
 
 const writable = (root: string): Check => {
@@ -128,8 +130,8 @@ const journal = async (cli: Cli, root: string): Promise<Check[]> => {
 
 const names = (dir: string): string[] => (existsSync(dir) ? readdirSync(dir) : [])
 
-/** Files that wait for a person: refused drops and edits, old locks of git. */
-const left = (cli: Cli, root: string, { members }: LoadedConfig): Check[] => {
+/** Files that wait for a person: refused drops and edits. */
+const left = (root: string): Check[] => {
   const paths = layout(root)
   const checks: Check[] = []
   const refused = names(paths.tasks).filter(name => name.endsWith('.error.txt'))
@@ -148,19 +150,6 @@ const left = (cli: Cli, root: string, { members }: LoadedConfig): Check[] => {
       detail: edits.map(name => join('.tasks', name)).join(', '),
       remedy: 'They were put back; remove these copies when you need them no more.',
     })
-  for (const member of members) {
-    const lock = join(paths.home(member.name), 'repo', '.git', 'index.lock')
-    // A file in the place of the home is told of by team status.
-    if (!existsSync(lock)) continue
-    const stat = statSync(lock, { throwIfNoEntry: false })
-    if (!stat) continue
-    checks.push({
-      what: `git lock of ${member.name}`,
-      state: 'warn',
-      detail: `${lock}, for ${span(cli.clock.wall() - stat.mtimeMs)}`,
-      remedy: 'When no git command runs there, remove it.',
-    })
-  }
   const open = (['run', 'sessions', 'journal'] as const)
     .map(name => paths[name])
     .filter(dir => ((statSync(dir, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0)
