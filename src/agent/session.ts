@@ -1,6 +1,7 @@
 import {
   closeSync,
   constants,
+  existsSync,
   fdatasyncSync,
   fstatSync,
   ftruncateSync,
@@ -138,6 +139,7 @@ export class Session {
   }
 
   close(): void {
+    if (!this.isNew && !existsSync(this.file)) this.#keepPlace()
     closeSync(this.#fd)
   }
 

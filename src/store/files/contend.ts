@@ -145,7 +145,7 @@ const removeSockets = (place: SocketPlace, last: string, mine: string): void => 
  * whoever waits for it, perhaps by two at once, and a lock that cannot be had in time is done without. Which of them
  * becomes the holder is decided by the epoch alone.
  */
-const quietly = async <T>(team: string, clock: Clock, act: () => Promise<T>): Promise<T> => {
+export const quietly = async <T>(team: string, clock: Clock, act: () => Promise<T>): Promise<T> => {
   const until = clock.mono() + 1500
   let release: (() => Promise<void>) | undefined
   while (!release && clock.mono() < until) {

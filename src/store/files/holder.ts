@@ -10,7 +10,8 @@ import type { RpcHandler } from '../rpc/server.ts'
 import { holderFile, prepareSocketFolder, readHolderFile, socketPlace } from '../rpc/socket-path.ts'
 import { StateStore } from '../state.ts'
 import type { Store } from '../store.ts'
-import { contend, journalFolder, type Taken, teamFolder } from './contend.ts'
+import { writeAnew } from './anew.ts'
+import { contend, journalFolder, quietly, type Taken, teamFolder } from './contend.ts'
 import { fold, type Keep } from './fold.ts'
 import { FileJournal } from './journal.ts'
 import type { Cut } from './replay.ts'
@@ -197,7 +198,8 @@ class FileHolder implements Holder {
         clock: this.#clock,
         make: false,
         onHint: name => {
-          if (name !== null && ![this.#known, holderFile(this.#root)].some(path => basename(path) === name)) return
+          const ours = [this.#known, holderFile(this.#root), journalFolder(this.#root)]
+          if (name !== null && !ours.some(path => basename(path) === name)) return
           this.#finding = this.#finding.then(() => this.#findAgain())
         },
       })
@@ -217,10 +219,16 @@ class FileHolder implements Holder {
 
   async #findAgain(): Promise<void> {
     const { path } = this.#taken.server
+    if (this.#released || this.#hasFailed) return
+    // The next write would find that out; until then another one might begin here, without what is in memory.
+    if (this.#journal.isGone) {
+      this.store.note({ event: 'warning', by: 'supervisor', info: { text: 'the journal was removed' } })
+      return
+    }
     try {
       const own = statSync(path, { bigint: true, throwIfNoEntry: false })
       // Where its own name is gone too it holds the root no longer: whoever comes next finds nobody listening.
-      if (this.#released || own?.ino !== this.#inode) return
+      if (own?.ino !== this.#inode) return
       // Fails where another has taken that name in between.
       if (!existsSync(this.#known)) linkSync(path, this.#known)
       if (!existsSync(holderFile(this.#root))) await this.#tellPeople()
@@ -248,11 +256,26 @@ class FileHolder implements Holder {
       })
   }
 
+  async #writeAnew(): Promise<void> {
+    const { state } = this.#taken.replay
+    const at = iso(this.#clock.wall())
+    try {
+      await quietly(teamFolder(this.#root), this.#clock, () =>
+        writeAnew(journalFolder(this.#root), this.#journal.header, state, at),
+      )
+    } catch (error) {
+      // The disk takes nothing there: it failed for that, which was told.
+      if (errnoOf(error) === undefined) throw error
+    }
+  }
+
   async #end(): Promise<void> {
     const { header, server } = this.#taken
     // Its goodbye comes first: who knocks from now on is to wait, not to be refused.
     const watching = this.#watch?.close()
     await this.#folding
+    // A root that is gone as a whole was moved or given up: it is not to be brought back.
+    if (this.#hasFailed && this.#journal.isGone && existsSync(this.#root)) await this.#writeAnew()
     if (!this.#hasFailed && !this.#journal.isClosed)
       this.store.note({
         event: 'holder.stopped',

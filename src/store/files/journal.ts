@@ -223,6 +223,15 @@ export class FileJournal implements Journal {
     return this.#closed !== null
   }
 
+  /** Nothing of what it wrote can be read any more: the files, or the folder, were removed. */
+  get isGone(): boolean {
+    return !existsSync(epochPath(this.#options.folder, this.#header.epoch))
+  }
+
+  get header(): Header {
+    return this.#header
+  }
+
   /** Why this holder may not acknowledge anything (any more), or null. */
   superseded(): Fault | null {
     const { folder } = this.#options

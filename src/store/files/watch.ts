@@ -155,6 +155,10 @@ class FolderWatch implements Watch {
           await this.#listen().catch(() => {
             this.#watched = ''
           })
+        else if (this.#options.make === false) {
+          this.#watched = now
+          this.#options.onHint(null)
+        }
       } else if (since >= (this.#options.sweepMs ?? 2000)) {
         since = 0
         this.#options.onHint(null)
