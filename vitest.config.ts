@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
-// unit: pure and in one process. contract: one suite a port, every backend. process: threads, processes, real git.
+// unit: pure and in one process. contract: one suite a port, every backend. simulation: schedules from seeds. process: threads, processes, real git.
 // e2e: the built product driven through its commands. The last two run dist/, which globalSetup builds once.
 const project = (name: string, extra: object = {}) => ({
   test: { name, include: [`test/${name}/**/*.test.ts`], testTimeout: 30_000, hookTimeout: 30_000, ...extra },
@@ -16,6 +16,7 @@ export default defineConfig({
         test: { name: 'unit', include: ['test/unit/**/*.test.ts', 'test/architecture.test.ts'], testTimeout: 30_000 },
       },
       project('contract'),
+      project('simulation', { setupFiles: ['test/simulation/setup.ts'], testTimeout: 120_000 }),
       project('process', { globalSetup: 'test/support/build.ts', testTimeout: 120_000, hookTimeout: 60_000 }),
       project('e2e', { globalSetup: 'test/support/build.ts', testTimeout: 180_000, hookTimeout: 60_000 }),
     ],

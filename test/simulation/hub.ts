@@ -1,0 +1,108 @@
+import type { Hub } from '../../src/git/hub.ts'
+import { fail, ok, type Result } from '../../src/lib/result.ts'
+
+interface Op {
+  isRun: boolean
+  readonly run: () => void
+  readonly tell: () => void
+}
+
+const unused = (): never => {
+  throw new Error('nothing asks this of a simulated hub')
+}
+
+/** A trunk and branches without git, in steps that the schedule takes: an act happens, and is heard of later, or never. */
+export class SimHub {
+  trunk = 't0'
+  /** By head, the commit that brought it to the trunk. */
+  readonly merged = new Map<string, string>()
+  readonly conflicts = new Set<string>()
+  /** By clone and branch, what its teammate committed there. */
+  readonly heads = new Map<string, string>()
+  ops: Op[] = []
+  #n = 0
+  /** Looked at before the trunk moves. */
+  readonly #mayMerge: (head: string) => void
+
+  constructor(mayMerge: (head: string) => void) {
+    this.#mayMerge = mayMerge
+  }
+
+  commit(clone: string, branch: string): void {
+    this.heads.set(`${clone} ${branch}`, `h${++this.#n}`)
+  }
+
+  /** Takes a step of one act: it happens, or what came of it is heard. */
+  step(pick: number, isWhole: boolean): void {
+    const at = pick % this.ops.length
+    const op = this.ops[at]
+    if (!op) return
+    if (op.isRun || isWhole) this.ops.splice(at, 1)
+    if (!op.isRun) op.run()
+    op.isRun = true
+    if (!this.ops.includes(op)) op.tell()
+  }
+
+  /** The process that used it is dead. */
+  end(): void {
+    this.ops = []
+  }
+
+  get hub(): Hub {
+    const op = <T>(act: () => T): Promise<T> =>
+      new Promise(resolve => {
+        let value: T
+        this.ops.push({
+          isRun: false,
+          run: () => {
+            value = act()
+          },
+          tell: () => resolve(value),
+        })
+      })
+    const base = { moved: false, from: 'b', to: 'b', rewritten: false, how: 'none' as const, files: [], tree: null }
+    return {
+      dir: '/nowhere/hub',
+      made: false,
+      mended: [],
+      trunkName: 'trunk',
+      baseName: 'main',
+      workspace: {} as Hub['workspace'],
+      damage: () => null,
+      trunk: async () => this.trunk,
+      standing: async () => ({ trunk: this.trunk, base: 'b', ahead: 0 }),
+      refreshBase: async () => ok({ ...base, trunk: this.trunk }),
+      ensureClone: unused,
+      copy: unused,
+      fetchBranch: (clone, branch) =>
+        op(() => {
+          const head = this.heads.get(`${clone} ${branch}`)
+          const commits = head === undefined || this.merged.has(head) ? 0 : 1
+          return ok({ head: head ?? this.trunk, commits, files: [], replaced: null })
+        }),
+      fetchRescue: async () => ok([]),
+      branchHead: async () => ok(null),
+      has: async () => true,
+      brings: () => op(() => ok({ commits: 1, files: ['a.txt'] })),
+      preview: head =>
+        op(() =>
+          this.conflicts.has(head)
+            ? ok({ clean: false as const, files: ['a.txt'], messages: ['CONFLICT'], onto: this.trunk })
+            : ok({ clean: true as const, tree: `tree ${head}`, onto: this.trunk, upToDate: this.merged.has(head) }),
+        ),
+      checkout: unused,
+      merge: ({ head, onto }) =>
+        op((): Result<{ commit: string }> => {
+          if (onto !== this.trunk) return fail('conflict', 'the trunk moved')
+          this.#mayMerge(head)
+          this.trunk = `t${++this.#n}`
+          this.merged.set(head, this.trunk)
+          return ok({ commit: this.trunk })
+        }),
+      mergeOf: async head => ok(this.merged.get(head) ?? null),
+      diff: unused,
+      show: unused,
+      land: unused,
+    }
+  }
+}
