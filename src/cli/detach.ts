@@ -8,7 +8,7 @@ import { layout } from '../store/root.ts'
 import { isStarting } from './all-started.ts'
 import type { Cli } from './cli.ts'
 import { daemonStatus } from './connect-daemon.ts'
-import { countedWord, endWord, worksWord } from './parent.ts'
+import { countedWord, diskWord, endWord, worksWord } from './parent.ts'
 import { oneLine } from './render/text.ts'
 
 /** What the detached daemon tells the one that started it, over node's channel between them. */
@@ -32,11 +32,13 @@ export interface Ready {
   counted(): Promise<void>
   /** It ends of its own will. */
   ended(): Promise<void>
+  /** It ends since the disk does not let it go on. */
+  disk(): Promise<void>
 }
 
 /** `isChild`: of a parent that hears it to its end. */
 export const readyOf = (own: NodeJS.Process, isChild: boolean): Ready => {
-  const say = (word: z.infer<typeof Word> | typeof endWord | typeof countedWord | typeof worksWord) =>
+  const say = (word: z.infer<typeof Word> | typeof endWord | typeof diskWord | typeof countedWord | typeof worksWord) =>
     new Promise<void>(resolve => {
       if (!own.send || !own.connected) return resolve()
       // Whoever started us may be gone already: that is no fault of ours, and nobody waits for the word.
@@ -52,6 +54,7 @@ export const readyOf = (own: NodeJS.Process, isChild: boolean): Ready => {
     works: async () => (isChild ? say(worksWord) : undefined),
     counted: async () => (isChild ? say(countedWord) : undefined),
     ended: () => say(endWord),
+    disk: () => say(diskWord),
   }
 }
 

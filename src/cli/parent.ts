@@ -9,6 +9,9 @@ export const worksWord = { t: 'works' } as const
 /** What a child says that knows which task the death of the one before was of: that is counted, and comes to an end. */
 export const countedWord = { t: 'counted' } as const
 
+/** What a child says last that the disk does not let go on: full, failing. That may be over in a while. */
+export const diskWord = { t: 'disk' } as const
+
 /** After so many deaths in a row, none of them known to a task or after a while of peace, it is not tried again. */
 export const mostDeaths = 8
 /** Alive for so long, the deaths before are forgotten. */
@@ -31,7 +34,7 @@ export interface ParentOptions {
 
 /**
  * Runs the daemon as a child, and again when it died: killed by a signal or by node itself (a thread's heap may take the whole
- * process along), and not by its own word. Gives its exit code back; 1 when it is given up. A daemon that never got ready is
+ * process along) or the disk did not let it go on, and not by its own word. Gives its exit code back; 1 when it is given up. A daemon that never got ready is
  * not tried again: its words say what is wrong.
  */
 export const runParent = async (o: ParentOptions): Promise<number> => {
@@ -60,9 +63,11 @@ export const runParent = async (o: ParentOptions): Promise<number> => {
       })
       child = life
       let isOver = false
+      let isDisk = false
       let works = false
       life.on('message', (word: { readonly t?: unknown }) => {
         if (word.t === endWord.t) isOver = true
+        else if (word.t === diskWord.t) isDisk = true
         else if (word.t === worksWord.t) works = true
         else if (word.t === countedWord.t) unknown = Math.max(0, unknown - 1)
         else if (word.t === 'ready' && wasReady) return
@@ -84,15 +89,17 @@ export const runParent = async (o: ParentOptions): Promise<number> => {
         unknown = 0
       }
       deaths++
-      unknown++
+      if (!isDisk) unknown++
       const how = signal ?? `exit ${code}`
-      died = works ? how : null
+      died = works && !isDisk ? how : null
       if (unknown > mostDeaths) {
         o.say(`the daemon died ${deaths} times in a row (${how}), and is not started again: team up when you know why`)
         return 1
       }
       const ms = restartDelay(deaths)
-      o.say(`the daemon died (${how}); it is started again in ${ms / 1000} s, nothing that it acknowledged is lost`)
+      o.say(
+        `the daemon ${isDisk ? 'cannot go on' : `died (${how})`}; it is started again in ${ms / 1000} s, nothing that it acknowledged is lost`,
+      )
       await wait(ms, stop.signal).catch(() => undefined)
       if (stop.signal.aborted) return 1
     }

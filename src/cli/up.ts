@@ -75,13 +75,21 @@ const act = async (cli: Cli, args: Up): Promise<Result<number>> => {
   const isChild = args.child !== undefined
   const ready = args.detached || isChild ? readyOf(process, isChild) : null
   const result = await start(cli, args, ready)
+  // The first one of all tells what is wrong and leaves it at that; a later one is tried again.
+  const isDisk = result.ok ? result.value.isDisk : result.fault.code === 'io' && (args.child ?? 0) > 0
   // Whoever detached this tells the fault; the log has it too.
-  if (!result.ok) await ready?.failed(result.fault)
-  if (isChild) await ready?.ended()
-  return result
+  if (!result.ok && !isDisk) await ready?.failed(result.fault)
+  if (isChild) await (isDisk ? ready?.disk() : ready?.ended())
+  return result.ok ? ok(result.value.exit) : result
 }
 
-const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<number>> => {
+/** How `team up` ended. `isDisk`: since the disk did not let it go on. */
+interface End {
+  readonly exit: number
+  readonly isDisk: boolean
+}
+
+const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<End>> => {
   const found = findRoot({ root: args.root, cwd: cli.cwd, env: cli.env })
   if (!found.ok) return found
   const root = found.value
@@ -98,7 +106,10 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<nu
   if (!loaded.ok) return loaded
   const places = checkPlaces(root)
   if (!places.ok) return places
-  if (args.detach && !args.detached) return detach(cli, root, args)
+  if (args.detach && !args.detached) {
+    const detached = await detach(cli, root, args)
+    return detached.ok ? ok({ exit: detached.value, isDisk: false }) : detached
+  }
   for (const warning of loaded.value.warnings) cli.out.note(`warning: ${warning}`)
   const probe = await probeSandbox()
   for (const line of sandboxLines(loaded.value, probe)) cli.out.note(line)
@@ -150,10 +161,10 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<nu
       await ready?.ready(daemon.hello)
       show(readyLine(daemon.hello, loaded.value))
     }
-    const { exit, reason } = await daemon.done
+    const { exit, reason, isDisk } = await daemon.done
     signals.stop()
     show(`the daemon has stopped: ${reason}`)
-    return ok(exit)
+    return ok({ exit, isDisk })
   } finally {
     await models.value.close()
   }

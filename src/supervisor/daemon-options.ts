@@ -55,8 +55,15 @@ export interface Daemon {
   /** Resolves when every teammate was brought up or could not be, or when the daemon ended before that. */
   readonly ready: Promise<void>
   /** Resolves when the daemon has ended and let go of the root. */
-  readonly done: Promise<{ exit: number; reason: string }>
+  readonly done: Promise<Ended>
   /** It has begun to end: everyone was stopped, and it lets go of the root. */
   readonly isEnding: boolean
   down(o: DownOptions): Promise<Result<DownReport>>
+}
+
+/** How the daemon ended. `isDisk`: since the disk did not let it go on, which may be over in a while. */
+export interface Ended {
+  readonly exit: number
+  readonly reason: string
+  readonly isDisk: boolean
 }

@@ -1,7 +1,7 @@
 import type { Hub } from '../git/hub.ts'
 import { iso } from '../lib/clock.ts'
 import { makeRedactor } from '../lib/redact.ts'
-import type { Result } from '../lib/result.ts'
+import { asFault, type Result } from '../lib/result.ts'
 import type { JournalEntry } from '../protocol/event.ts'
 import type { Stored } from '../protocol/message.ts'
 import type { Call, DownReport, Hello } from '../protocol/rpc.ts'
@@ -14,7 +14,7 @@ import { layout } from '../store/root.ts'
 import { Base } from './base.ts'
 import { type Core, isLive, makeCore } from './core.ts'
 import { Crew } from './crew.ts'
-import type { Daemon, DaemonOptions } from './daemon-options.ts'
+import type { Daemon, DaemonOptions, Ended } from './daemon-options.ts'
 import { approveByRule, createPlanned, type Effects, followRecords } from './effects.ts'
 import { Expiry } from './expiry.ts'
 import { Folders } from './folders.ts'
@@ -39,7 +39,7 @@ import { Waits } from './waits.ts'
 export class Run implements Daemon {
   readonly hello: Hello
   readonly handlers: Call
-  readonly done: Promise<{ exit: number; reason: string }>
+  readonly done: Promise<Ended>
   ready: Promise<void> = Promise.resolve()
   #starting: Promise<void> = Promise.resolve()
   readonly #o: DaemonOptions
@@ -62,7 +62,7 @@ export class Run implements Daemon {
   #means: Means
   readonly #expiry: Expiry
   readonly #ending = new AbortController()
-  #finish: (end: { exit: number; reason: string }) => void = () => undefined
+  #finish: (end: Ended) => void = () => undefined
   #going: Promise<Result<DownReport>> | null = null
   #ended = false
 
@@ -275,7 +275,7 @@ export class Run implements Daemon {
   down(o: DownOptions): Promise<Result<DownReport>> {
     if (o.names) return this.#shutdown.all({ ...o, by: 'human' })
     if (this.#going && o.force) void this.#shutdown.hurry()
-    this.#going ??= this.#down({ ...o, by: 'human' }, { exit: 0, reason: 'team down' })
+    this.#going ??= this.#down({ ...o, by: 'human' }, { exit: 0, reason: 'team down', isDisk: false })
     return this.#going
   }
 
@@ -284,10 +284,10 @@ export class Run implements Daemon {
     if (this.#ended) return
     const text = error instanceof Error ? error.message : String(error)
     this.#log.error(`the daemon cannot go on: ${text}`, error)
-    void this.#end({ exit: 1, reason: `it cannot go on: ${text}` })
+    void this.#end({ exit: 1, reason: `it cannot go on: ${text}`, isDisk: asFault(error).code === 'io' })
   }
 
-  async #down(o: Stopping, end: { exit: number; reason: string }): Promise<Result<DownReport>> {
+  async #down(o: Stopping, end: Ended): Promise<Result<DownReport>> {
     this.#crew.dispatch.pause()
     const report = await this.#shutdown.all(o)
     if (report.ok && report.value.rejected.length > 0) {
@@ -311,13 +311,13 @@ export class Run implements Daemon {
       by: 'supervisor',
       why: `The team is being stopped (${reason}).`,
     }
-    this.#going = this.#down(stopping, { exit: open === null ? 0 : 1, reason })
+    this.#going = this.#down(stopping, { exit: open === null ? 0 : 1, reason, isDisk: false })
     await this.#going
     return this.#ended
   }
 
   /** Ends in reverse order of starting. The first reason is kept. */
-  async #end(end: { exit: number; reason: string }): Promise<void> {
+  async #end(end: Ended): Promise<void> {
     if (this.#ended) return
     this.#ended = true
     this.#expiry.close()

@@ -1,3 +1,5 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ended, says, start, statusOf, team, teamOk, teamRoot, until } from '../support/cli.ts'
 import { isAlive, killDaemon, running } from '../support/daemon.ts'
@@ -38,6 +40,21 @@ test('a signal to the parent stops everyone by the protocol; a detached one is s
     const pid = await pidOf(root)
     return pid !== 0 && pid !== first
   }, 40_000)
+  await teamOk(['down', '--root', root])
+  await until(() => running(root).length === 0)
+})
+
+test('with its journal removed the daemon ends, and is started again with all that it held', async () => {
+  const root = teamRoot()
+  await teamOk(['up', '-d', '--root', root], { env })
+  const first = await pidOf(root)
+  await teamOk(['task', 'add', 'Before it', '--root', root])
+  rmSync(join(root, '.team', 'journal'), { recursive: true })
+  await until(async () => {
+    const pid = await pidOf(root)
+    return pid !== 0 && pid !== first
+  }, 40_000)
+  expect((await statusOf(root)).tasks.map(({ id, title }) => `${id} ${title}`)).toEqual(['1 Before it'])
   await teamOk(['down', '--root', root])
   await until(() => running(root).length === 0)
 })

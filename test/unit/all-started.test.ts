@@ -3,6 +3,7 @@ import { AllStarted } from '../../src/cli/all-started.ts'
 import { clock } from '../../src/lib/clock.ts'
 import { ok } from '../../src/lib/result.ts'
 import type { Call } from '../../src/protocol/rpc.ts'
+import type { Ended } from '../../src/supervisor/daemon-options.ts'
 
 /** A daemon of which nothing is known but how its teammates stand; counts how often that is asked. */
 const daemonOf = (teammates: { state: string; restarts: number }[]) => {
@@ -11,11 +12,18 @@ const daemonOf = (teammates: { state: string; restarts: number }[]) => {
     asked++
     return ok({ teammates })
   }) as unknown as Call
-  let end: (how: { exit: number; reason: string }) => void = () => undefined
-  const done = new Promise<{ exit: number; reason: string }>(resolve => {
+  let end: (how: Ended) => void = () => undefined
+  const done = new Promise<Ended>(resolve => {
     end = resolve
   })
-  return { teammates, handlers, isEnding: false, done, end: () => end({ exit: 0, reason: '' }), asked: () => asked }
+  return {
+    teammates,
+    handlers,
+    isEnding: false,
+    done,
+    end: () => end({ exit: 0, reason: '', isDisk: false }),
+    asked: () => asked,
+  }
 }
 const soon = async (waits: Promise<void>) => {
   let isOver = false

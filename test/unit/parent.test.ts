@@ -63,6 +63,17 @@ test('one that exits without its last word died too; one that dies again and aga
   expect([1, 2, 3, 7, 20].map(restartDelay)).toEqual([1000, 2000, 4000, 60_000, 60_000])
 })
 
+test('one that the disk does not let go on is tried again for as long as it takes, and no death is told of it', async () => {
+  const many = mostDeaths * 2
+  const { exit, said, lives, relayed } = await run(
+    `if (deaths === ${many}) ready(() => end(died === undefined ? 0 : 9))
+else if (deaths === 0) ready(() => process.send({ t: 'works' }, () => process.send({ t: 'disk' }, () => process.exit(1))))
+else process.send({ t: 'disk' }, () => process.exit(1))`,
+  )
+  expect([exit, lives.length, relayed.length]).toEqual([0, many + 1, 1])
+  expect(said[0]).toBe('the daemon cannot go on; it is started again in 1 s, nothing that it acknowledged is lost')
+})
+
 test('one that never got ready is not tried again: what it says and its code are all there is', async () => {
   const { exit, relayed, lives } = await run(`process.send({ t: 'fault', code: 'held', message: 'm' }, () => end(1))`)
   expect({ exit, lives, relayed }).toEqual({
