@@ -34,7 +34,13 @@ export interface TurnOptions {
   readonly backoff: Backoff
   readonly gate: Gate
   readonly signal: AbortSignal
+  /** Ends a call of the model, and the waits between its tries, but no tool. The turn is then as broken off by `signal`. */
+  readonly callSignal?: AbortSignal
   readonly on: {
+    /** A call of the model (null) or of a tool begins. */
+    begins(call: ToolCall | null): void
+    /** Something of the model's answer came. */
+    content(): void
     /** Waiting for the model, for so many milliseconds; null when that is over. */
     waiting(ms: number | null, fault: ModelFault | null): void
     /** An answer or a tool result is in the journal. */
@@ -104,9 +110,16 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     if (o.limits.window !== null) drop(session, context.droppable(o.limits.window * 0.9, schemas))
 
     const size = context.estimate(schemas)
+    o.on.begins(null)
     const turn = await callModel({
       model: o.model,
-      request: { system: context.system, messages: context.messages, tools: schemas, signal },
+      request: {
+        system: context.system,
+        messages: context.messages,
+        tools: schemas,
+        signal: o.callSignal ?? signal,
+        onContent: () => o.on.content(),
+      },
       retries: o.limits.retries,
       backoff: o.backoff,
       gate: o.gate,
@@ -196,6 +209,7 @@ const runCall = async (o: TurnOptions, call: ToolCall): Promise<ToolResult> => {
   if (call.arguments === null) return error(`${call.name}: ${call.fault ?? 'the arguments could not be read'}.`)
   const args: unknown = JSON.parse(call.arguments)
   o.session.append({ k: 'tool.start', id: call.id, name: call.name })
+  o.on.begins(call)
   try {
     const result = await tool.run(args, o.toolContext)
     const text = cut(wellFormed(result.text), longestResult)

@@ -17,7 +17,7 @@ import type {
   TeammateStatus,
 } from '../protocol/rpc.ts'
 import { Task } from '../protocol/task.ts'
-import { TeammateState, Waiting } from '../protocol/teammate.ts'
+import { HeldUp, TeammateState, Waiting } from '../protocol/teammate.ts'
 import type { Outcome } from './demo/run.ts'
 
 // What `--json` prints, for programs. Each is held against the type that the code prints, so that one cannot change alone;
@@ -67,6 +67,7 @@ const teammateStatus = z.object({
   unread: count,
   restarts: count,
   stall: z.string().nullable(),
+  heldUp: HeldUp.nullable(),
   reason: z.string().nullable(),
   model: z.string(),
   tokens: z.object({ input: count, cachedInput: count, output: count, calls: count }),

@@ -78,6 +78,8 @@ export interface TurnRequest {
   readonly signal: AbortSignal
   /** Called with each piece of text as it streams in. */
   readonly onText?: (piece: string) => void
+  /** Called whenever anything of the answer came: text, thoughts, a part of a call. */
+  readonly onContent?: () => void
 }
 
 /** A model. `turn` never throws: failure is a stop reason. It does not retry; the loop does. */

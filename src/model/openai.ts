@@ -68,6 +68,7 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
         if (content) {
           clearTimeout(timer)
           timer = watch()
+          request.onContent?.()
         }
         if (assembly.size > bound.answer) throw new AnswerTooLarge(bound.answer)
         if (text !== '') request.onText?.(text)

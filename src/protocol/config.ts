@@ -64,6 +64,12 @@ export const Limits = z.strictObject({
   modelRetries: z.number().int().min(0).max(20).default(6),
   /** Rounds of one turn. */
   rounds: z.number().int().min(1).default(200),
+  /** The same call of a tool with the same result so often in a row is a loop: the model is told. At three times that its turn ends. */
+  sameCalls: z.number().int().min(2).default(8),
+  /** So many calls of the model in a row from which nothing came that lasts are one too, in the same way. */
+  callsWithoutEffect: z.number().int().min(1).default(100),
+  /** Nothing came of what a teammate does for so long beyond the time that it may take: it is stuck, and started anew. */
+  stuckSeconds: seconds.default(300),
   commandSeconds: seconds.default(120),
   verifySeconds: seconds.default(900),
   setupSeconds: seconds.default(900),

@@ -10,7 +10,7 @@ import type { Request, RequestOf } from './request.ts'
 import { requestTypeNames } from './request-types.ts'
 import type { TaskFile } from './task.ts'
 import { TaskDrop, TaskStatus } from './task.ts'
-import type { TeammateState, Waiting } from './teammate.ts'
+import type { HeldUp, TeammateState, Waiting } from './teammate.ts'
 
 /**
  * The one small RPC to the holder: over a MessagePort from a teammate's thread (which is who it says it is by its port),
@@ -170,6 +170,8 @@ export interface TeammateStatus {
   readonly restarts: number
   /** How it shows that it works on its task and gets nowhere; null while it gets on. */
   readonly stall: string | null
+  /** What keeps it from its work, and how that ends; null while it works, or has nothing to do. */
+  readonly heldUp: HeldUp | null
   readonly reason: string | null
   readonly model: string
   /** Tokens, of this session. */

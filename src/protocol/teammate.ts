@@ -21,6 +21,16 @@ export const Waiting = z.object({
 })
 export type Waiting = z.infer<typeof Waiting>
 
+/** What keeps a teammate from its work: which of four things it is, in words, on whom it depends, since when, and how it ends. */
+export const HeldUp = z.object({
+  how: z.enum(['looping', 'stuck', 'dead', 'waiting']),
+  what: z.string(),
+  whom: z.string(),
+  since: z.string(),
+  remedy: z.string(),
+})
+export type HeldUp = z.infer<typeof HeldUp>
+
 /** What is durable of a teammate: that it was stopped or given up, and why. The rest is live state. */
 export const TeammateRecord = z.object({
   name: Name,

@@ -56,7 +56,16 @@ export const FromThread = z.discriminatedUnion('t', [
   z.object({ t: z.literal('req'), id: z.number().int(), method: z.string(), params: z.unknown() }),
   /** `goesOn`: with what it was at before its restart, so nothing is to be given to it yet. */
   z.object({ t: z.literal('ready'), goesOn: z.boolean().optional() }),
-  z.object({ t: z.literal('beat'), progress: z.number() }),
+  /**
+   * A sign of life. `progress`: grows with each answer and result. `moves`: with whatever came of what it does, the pieces of an
+   * answer too. `mayTake`: seconds that what it does now may take before anything comes of it.
+   */
+  z.object({
+    t: z.literal('beat'),
+    progress: z.number(),
+    moves: z.number().optional(),
+    mayTake: z.number().optional(),
+  }),
   z.object({
     t: z.literal('state'),
     state: z.enum(['idle', 'working', 'waiting', 'draining']),

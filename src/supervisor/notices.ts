@@ -131,7 +131,7 @@ export class Notices {
     )
   }
 
-  /** Once for each attempt at a task. It works on: what to do about it is for whoever leads to say. */
+  /** Once for each attempt at a task. It works on for a while: what to do about it is for whoever leads to say. */
   stalled(name: string, id: string, text: string): void {
     const task = this.#core.tasks.get(id)?.value
     const lead = leadInbox(this.#core)
@@ -139,7 +139,7 @@ export class Notices {
       this.tell(
         lead === name ? humanInbox : lead,
         `msg_stalled_${id}_${task.attempts}`,
-        `${name} works on task ${id} "${task.title}" and gets nowhere: ${text}. It goes on. A message to it may help; team task cancel ${id} or team down ${name} ends it.`,
+        `${name} works on task ${id} "${task.title}" and gets nowhere: ${text}. It was told so, and goes on; at three times as much the task fails. A message to it may help; team task cancel ${id} or team down ${name} ends it.`,
       )
   }
 

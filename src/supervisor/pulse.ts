@@ -5,7 +5,7 @@
  */
 export class Pulse {
   readonly #limitMs: number
-  readonly #silence = new Map<string, number>()
+  readonly #silence = new Map<string, { ms: number; readonly allowedMs: number }>()
   #looked: number | null = null
   /** How often to look, in milliseconds. */
   readonly tickMs: number
@@ -15,9 +15,19 @@ export class Pulse {
     this.tickMs = Math.max(10, Math.min(1_000, limitMs / 8))
   }
 
-  /** A sign of life; the first one of a name begins the watch over it. */
-  heard(name: string): void {
-    this.#silence.set(name, 0)
+  /** A sign of life; the first one of a name begins the watch over it. It may be silent for `allowedMs` longer than the rest. */
+  heard(name: string, allowedMs = 0): void {
+    this.#silence.set(name, { ms: 0, allowedMs })
+  }
+
+  watches(name: string): boolean {
+    return this.#silence.has(name)
+  }
+
+  /** Has it been silent for longer than is usual, half of what it is given? */
+  isLate(name: string): boolean {
+    const silence = this.#silence.get(name)
+    return silence !== undefined && silence.ms > silence.allowedMs + this.#limitMs / 2
   }
 
   /** Watched no longer. */
@@ -30,10 +40,9 @@ export class Pulse {
     const ran = Math.min(now - (this.#looked ?? now), 2 * this.tickMs)
     this.#looked = now
     const silent: string[] = []
-    for (const [name, before] of this.#silence) {
-      const silence = before + ran
-      this.#silence.set(name, silence)
-      if (silence > this.#limitMs) silent.push(name)
+    for (const [name, silence] of this.#silence) {
+      silence.ms += ran
+      if (silence.ms > silence.allowedMs + this.#limitMs) silent.push(name)
     }
     return silent
   }

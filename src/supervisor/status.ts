@@ -5,6 +5,7 @@ import type { Hello, QueuedLease, Status, TaskShown } from '../protocol/rpc.ts'
 import type { TeammateState, Waiting } from '../protocol/teammate.ts'
 import type { Probe } from '../sandbox/shell.ts'
 import type { Core } from './core.ts'
+import { heldUp } from './held-up.ts'
 import { humanInbox } from './mail.ts'
 import { shown } from './shown.ts'
 import { stranded } from './stranded.ts'
@@ -52,6 +53,8 @@ export const makeStatus = async (
     sandbox: { mode: config.sandbox, kind, defended, detail: o.probe?.detail ?? '' },
     teammates: members.map(member => {
       const live = o.live?.(member.name)
+      const task = tasks.inHand(member.name)?.value.id ?? null
+      const waiting = live?.waiting ? onWhom(live.waiting, leases.queued) : null
       const standing = store.teammates.get(member.name)?.value
       const { context, ...tokens } = live?.usage ?? { input: 0, cachedInput: 0, output: 0, calls: 0, context: null }
       return {
@@ -59,11 +62,12 @@ export const makeStatus = async (
         role: member.role,
         state: live?.state ?? notRunning(standing?.standing, o.live !== null),
         since: live?.since ?? standing?.at ?? '',
-        task: tasks.inHand(member.name)?.value.id ?? null,
-        waiting: live?.waiting ? onWhom(live.waiting, leases.queued) : null,
+        task,
+        waiting,
         unread: mail.unread(member.name),
         restarts: live?.restarts ?? 0,
-        stall: live?.stall && live.stall.task === tasks.inHand(member.name)?.value.id ? live.stall.text : null,
+        stall: live?.stall && live.stall.task === task ? live.stall.text : null,
+        heldUp: live ? heldUp(member.name, { ...live, waiting }, task) : null,
         reason: live?.reason ?? standing?.reason ?? null,
         model: `${member.model.provider ?? 'auto'}${member.model.name === undefined ? '' : `/${member.model.name}`}`,
         tokens,

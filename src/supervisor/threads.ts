@@ -1,64 +1,18 @@
-import { type Clock, delay, iso } from '../lib/clock.ts'
+import { delay, iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
-import type { Limits } from '../protocol/config.ts'
-import type { TeammateState, Waiting } from '../protocol/teammate.ts'
+import type { TeammateState } from '../protocol/teammate.ts'
 import type { FromThread, ThreadData, ToThread } from '../protocol/thread.ts'
 import { afterDeath } from './backoff.ts'
 import { Pulse } from './pulse.ts'
 import { openThread, type Thread } from './thread.ts'
+import type { ThreadStatus, ThreadsOptions } from './thread-status.ts'
+
+export type { Reply, ThreadEvents, ThreadStatus, ThreadsOptions, Usage } from './thread-status.ts'
 
 /** Threads that may be starting at the same moment; the rest queue, so that a large team does not starve its first ones. */
 const startingAtOnce = 8
 /** After its `bye` a thread has so long to end by itself. */
 const byeGraceMs = 2_000
-
-export interface ThreadStatus {
-  readonly state: TeammateState
-  /** Wall time at which `state` was entered. */
-  readonly since: string
-  /** What it is parked on. While a restart is due: the restart, and `supervisor`. */
-  readonly waiting: Waiting | null
-  /** Restarts since the last progress. */
-  readonly restarts: number
-  /** Why it died last, was stopped or was given up; null once it makes progress. */
-  readonly reason: string | null
-  /** As the thread told it last. */
-  readonly usage: Usage
-  /** The task that it works on and gets nowhere with, and how that shows. */
-  readonly stall: { readonly task: string; readonly text: string } | null
-}
-
-export type Usage = Omit<Extract<FromThread, { t: 'usage' }>, 't' | 'task' | 'call'>
-
-/** Sends to the very thread that asked: false, and nothing sent, when that one has ended, even if a new one has begun. */
-export type Reply = (message: ToThread) => boolean
-
-export interface ThreadEvents {
-  /** Everything a thread says but its heartbeats, and its warnings (see `ThreadOptions.onMessage`). */
-  message(name: string, message: FromThread, reply: Reply): void
-  state(name: string, status: ThreadStatus): void
-  /**
-   * It ended without being asked to: before `died`. True when that was no fault of its own, and what it died of is out of the
-   * way, so that its restarts are counted from the start.
-   */
-  excused(name: string, why: string): boolean
-  /** It ended without being asked to and is gone (its child processes may not be). `next` is null when it is given up. */
-  died(name: string, why: string, next: { readonly restart: number; readonly inMs: number } | null): void
-  /** Given up, after `died`. Only `restart` starts it again. */
-  failed(name: string, why: string): void
-}
-
-export interface ThreadsOptions {
-  readonly entry: string
-  /** The whole environment of every thread. */
-  readonly threadEnv: Readonly<Record<string, string>>
-  readonly limits: Pick<Limits, 'heapMb' | 'heartbeatSeconds' | 'restarts'>
-  readonly clock: Clock
-  readonly on: ThreadEvents
-  /** For tests with a time and a chance of their own. */
-  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>
-  readonly random?: () => number
-}
 
 /** A thread that runs, and what it said of itself. */
 interface Life {
@@ -67,6 +21,8 @@ interface Life {
   bye: string | null
   /** Progress at its first heartbeat: what it must pass for the restarts to be forgotten. */
   base: number | null
+  /** What came of it so far, as its last heartbeat counted it. */
+  moves: number | null
 }
 
 interface Mate {
@@ -97,7 +53,9 @@ export class Threads {
   readonly #mates = new Map<string, Mate>()
   readonly #queue: Mate[] = []
   readonly #starting = new Map<Mate, number>()
+  /** Signs of life of each thread, and, of those that work, of something coming of it. */
   readonly #pulse: Pulse
+  readonly #moves: Pulse
   readonly #closing = new AbortController()
 
   constructor(options: ThreadsOptions) {
@@ -105,6 +63,7 @@ export class Threads {
     this.#wait = options.wait ?? delay
     this.#random = options.random ?? Math.random
     this.#pulse = new Pulse(options.limits.heartbeatSeconds * 1_000)
+    this.#moves = new Pulse(options.limits.stuckSeconds * 1_000)
     this.#tick()
   }
 
@@ -210,7 +169,16 @@ export class Threads {
     if (this.#closing.signal.aborted) throw new Error('the threads are closed')
     if (this.#mates.has(data.name)) throw new Error(`${data.name} was started before`)
     const usage = { input: 0, cachedInput: 0, output: 0, calls: 0, context: null }
-    const status = { state, since: iso(this.#o.clock.wall()), waiting: null, restarts: 0, reason, usage, stall: null }
+    const status = {
+      state,
+      since: iso(this.#o.clock.wall()),
+      waiting: null,
+      restarts: 0,
+      reason,
+      usage,
+      stall: null,
+      stuck: null,
+    }
     const mate: Mate = { data, status, life: null, due: null, ending: null }
     this.#mates.set(data.name, mate)
     this.#o.on.state(data.name, status)
@@ -273,7 +241,7 @@ export class Threads {
       onMessage: message => this.#heard(mate, life, message),
       onEnd: why => this.#ended(mate, life, why),
     })
-    const life: Life = { thread, bye: null, base: null }
+    const life: Life = { thread, bye: null, base: null, moves: null }
     mate.life = life
     this.#pulse.heard(name)
   }
@@ -283,7 +251,7 @@ export class Threads {
     const free = current && mate.ending === null && life.bye === null
     if (current) this.#pulse.heard(mate.data.name)
     if (message.t === 'beat') {
-      if (free) this.#beat(mate, life, message.progress)
+      if (free) this.#beat(mate, life, message)
       return
     }
     if (message.t === 'ready') {
@@ -291,14 +259,17 @@ export class Threads {
       mate.status = { ...mate.status, stall: null }
       if (free) this.#set(mate, { state: message.goesOn ? 'working' : 'idle', waiting: null })
     }
-    if (message.t === 'state' && free) this.#set(mate, { state: message.state, waiting: message.waiting })
+    if (message.t === 'state' && free) {
+      if (message.state !== 'working') this.#moves.drop(mate.data.name)
+      this.#set(mate, { state: message.state, waiting: message.waiting })
+    }
     if (message.t === 'usage') {
       const { t: _, task: _task, call: _call, ...usage } = message
       mate.status = { ...mate.status, usage }
     }
     if (message.t === 'stall') {
       const { task, text } = message
-      mate.status = { ...mate.status, stall: text === null ? null : { task, text } }
+      mate.status = { ...mate.status, stall: text === null ? null : { task, text, since: iso(this.#o.clock.wall()) } }
     }
     if (message.t === 'bye' && life.bye === null) {
       life.bye = message.reason
@@ -312,7 +283,10 @@ export class Threads {
     })
   }
 
-  #beat(mate: Mate, life: Life, progress: number): void {
+  #beat(mate: Mate, life: Life, { progress, moves = 0, mayTake = 0 }: Extract<FromThread, { t: 'beat' }>): void {
+    if (mate.status.state === 'working' && (moves !== life.moves || !this.#moves.watches(mate.data.name)))
+      this.#moves.heard(mate.data.name, mayTake * 1_000)
+    life.moves = moves
     life.base ??= progress
     if (progress <= life.base) return
     life.base = Number.POSITIVE_INFINITY
@@ -323,6 +297,8 @@ export class Threads {
     const { name } = mate.data
     mate.life = null
     this.#pulse.drop(name)
+    this.#moves.drop(name)
+    mate.status = { ...mate.status, stuck: null }
     this.#started(mate)
     const wanted = mate.ending ?? life.bye
     if (wanted !== null) {
@@ -359,9 +335,26 @@ export class Threads {
         this.#pulse.drop(name)
         this.#mates.get(name)?.life?.thread.kill(`no sign of life for ${seconds} s`)
       }
+      for (const name of this.#moves.look(now)) {
+        this.#moves.drop(name)
+        this.#mates.get(name)?.life?.thread.kill('stuck: nothing came of what it did, long after its time')
+      }
+      for (const mate of this.#mates.values()) this.#look(mate)
       for (const [mate, since] of [...this.#starting]) if (now - since > seconds * 1_000) this.#started(mate)
       this.#tick()
     })
+  }
+
+  /** Shows whether it is stuck, when that changes. */
+  #look(mate: Mate): void {
+    const { name } = mate.data
+    const text = this.#pulse.isLate(name)
+      ? 'its thread gives no sign of life'
+      : this.#moves.isLate(name)
+        ? 'nothing comes of what it does, long after its time'
+        : null
+    if (text === (mate.status.stuck?.text ?? null)) return
+    this.#set(mate, { stuck: text === null ? null : { text, since: iso(this.#o.clock.wall()) } })
   }
 
   #killAfter(ms: number, life: Life, why: string): void {

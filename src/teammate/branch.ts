@@ -5,7 +5,7 @@ import type { AssignedTask } from '../protocol/thread.ts'
 import type { Shell } from '../sandbox/shell.ts'
 
 /** What reading a large repository may take. */
-const switchMs = 300_000
+export const switchMs = 300_000
 
 /**
  * Puts the clone on the task's branch, inside the sandbox like everything done in a clone. Answers what the teammate has

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { Backoff, Gate } from '../agent/retry.ts'
 import type { Session } from '../agent/session.ts'
 import type { Tool } from '../agent/tool.ts'
@@ -23,6 +24,15 @@ export const toolPlace = ({ member, view, shell, session, limits }: LifeOptions)
     outputBytes: limits.outputBytes,
     outputMaxBytes: limits.outputMaxBytes,
   },
+})
+
+/** Where the mail of a life comes from, and how much of it at once. */
+export const intakePlace = ({ member, call, limits, view }: LifeOptions) => ({
+  name: member.name,
+  call,
+  batch: limits.messageBatch,
+  out: join(view.home, 'out'),
+  window: member.model.contextWindow,
 })
 
 export interface LifeOptions {

@@ -1,7 +1,6 @@
-import { join } from 'node:path'
 import type { Item } from '../agent/items.ts'
 import { runTurn, type TurnEnd } from '../agent/loop.ts'
-import { closeTask, isLarge, renew } from '../agent/renew.ts'
+import { isLarge } from '../agent/renew.ts'
 import { defaultBackoff } from '../agent/retry.ts'
 import type { ToolContext } from '../agent/tool.ts'
 import { iso } from '../lib/clock.ts'
@@ -10,17 +9,18 @@ import type { Call, OverBudget } from '../protocol/rpc.ts'
 import type { AssignedTask, ToThread } from '../protocol/thread.ts'
 import { takeBranch } from './branch.ts'
 import { Budget, moreBudget } from './budget.ts'
+import { Chapters } from './chapters.ts'
 import { type Choice, comesFirst, Intake } from './intake.ts'
-import { type LifeOptions, toolPlace } from './life-options.ts'
+import { intakePlace, type LifeOptions, toolPlace } from './life-options.ts'
 import { waitForModel } from './model-wait.ts'
 import { Parking } from './parking.ts'
 import { sessionNews, standing } from './recover.ts'
 import { answerHuman } from './reply.ts'
 import { Stopping } from './shutdown.ts'
-import { endTaskFile, writeTaskFile } from './task-file.ts'
+import { writeTaskFile } from './task-file.ts'
 import { Voice } from './voice.ts'
 import { watched } from './watched.ts'
-import { gaveUp, interruptedNote, note, reminder, sayFault, taskItem } from './words.ts'
+import { circling, gaveUp, interruptedNote, note, reminder, sayFault, taskItem } from './words.ts'
 
 /** How often a turn may end without ending the task, and how often every retry may fail, before the task is given up. */
 const mostReminders = 2
@@ -45,6 +45,7 @@ export class Life {
   readonly #parking: Parking
   readonly #budget: Budget
   readonly #stopping: Stopping
+  readonly #chapters: Chapters
   readonly #read = new Map<string, string>()
   readonly #notes: string[] = []
   #next: AssignedTask | null = null
@@ -58,29 +59,28 @@ export class Life {
   #broken: string | null = null
   /** What the next turn of the task in hand begins with. */
   readonly #opening: Item[] = []
-  /** The history was refused: the next context begins anew. */
-  #spoiled = false
   #turn = new AbortController()
+  /** Ends what is asked of the model, and nothing else. */
+  #quit = new AbortController()
   #wake: (() => void) | null = null
 
   constructor(o: LifeOptions) {
     this.#o = o
     const { name } = o.member
-    this.#voice = new Voice(o)
+    this.#chapters = new Chapters(o)
+    this.#voice = new Voice({
+      ...o,
+      onStall: text => this.#notes.push(circling(text, this.#inHand !== null && !this.#left)),
+    })
     this.#call = watched(name, o.call, {
       taskLeft: how => {
         if (this.#inHand) this.#left = { how, gone: false }
+        this.#voice.leaves()
         this.#known = null
       },
       shutdown: reason => this.#drain(reason),
     })
-    this.#intake = new Intake({
-      name,
-      call: o.call,
-      batch: o.limits.messageBatch,
-      out: join(o.view.home, 'out'),
-      window: o.member.model.contextWindow,
-    })
+    this.#intake = new Intake(intakePlace(o))
     const shared = { name, intake: this.#intake, voice: this.#voice }
     this.#stopping = new Stopping({ ...shared, call: this.#call, session: o.session })
     this.#parking = new Parking({
@@ -96,9 +96,9 @@ export class Life {
     this.#budget = new Budget({ call: o.call, parking: this.#parking, intake: this.#intake, answer })
   }
 
-  /** Grows while work goes on; for the heartbeat. */
-  get progress(): number {
-    return this.#voice.progress
+  /** For the heartbeat. */
+  get pulse(): Voice['pulse'] {
+    return this.#voice.pulse
   }
 
   /** What the daemon says. */
@@ -121,6 +121,7 @@ export class Life {
       case 'mail':
         this.#intake.due = true
         this.#broken = null
+        if (message.urgent && this.#voice.isUnheard) void this.#endUnheard()
         break
       case 'stop':
         this.#ending = message.reason
@@ -139,6 +140,13 @@ export class Life {
       else if (this.#broken !== null) await this.#rest('waiting', { what: this.#broken, whom: 'human' })
       else if (!(await this.#answerMail()) && !(await this.#stopping.agreesAfterAll())) await this.#rest('idle')
     }
+  }
+
+  /** A person's approval of its shutdown ends a call of the model of which nothing came: there is nothing to lose with it. */
+  async #endUnheard(): Promise<void> {
+    const reason = await this.#stopping.approved()
+    if (reason !== null) this.#drain(reason)
+    if (reason !== null && this.#voice.isUnheard) this.#quit.abort(new Error(reason))
   }
 
   #drain(reason: string): void {
@@ -161,7 +169,9 @@ export class Life {
         this.#known = { id, ...now }
         return false
       }
-      this.#closeTask(`left while the thread was down: ${now}`)
+      this.#chapters.close(`left while the thread was down: ${now}`)
+      // It may be what the task had brought into the conversation that ended the thread.
+      this.#chapters.isSpoiled = now === 'failed'
       this.#notes.push(`You were restarted. Task ${id} is not in your hands any more.`)
     }
     await this.#parking.resume(null)
@@ -201,7 +211,7 @@ export class Life {
     if (again) await this.#parking.resume(task.id)
     else this.#parking.leave()
     if (!again) {
-      if (known) this.#closeTask('given up')
+      if (known) this.#chapters.close('given up')
       this.#renew()
     }
     writeTaskFile(view.home, task, iso(clock.wall()))
@@ -213,7 +223,7 @@ export class Life {
       await this.#fail(`the clone could not be put on ${task.branch}: ${branch.fault.message}`)
     // Set by hear() or by a tool in the meantime, which the compiler cannot see.
     const left = this.#left as { how: string } | null
-    if (left) this.#closeTask(left.how)
+    if (left) this.#chapters.close(left.how)
     this.#voice.takesUp(null)
     this.#opening.length = 0
     this.#inHand = null
@@ -236,6 +246,7 @@ export class Life {
       // Before what it waits for: what is urgent cannot be thought about either, and would call it again and again.
       const over = this.#budget.takeOver()
       if (over) await this.#outOfBudget(over)
+      else if (this.#voice.over !== null) await this.#fail(`it got nowhere and went on: ${this.#voice.over}`)
       else if (this.#parking.isDue) continue
       else if (end.how === 'rounds') await this.#fail(`${rounds} rounds went by without an end (limits.rounds)`)
       else if (end.how === 'ended') {
@@ -271,17 +282,8 @@ export class Life {
     this.#voice.event('warning', { text: `${how} of ${this.#inHand?.id} was refused: ${failed.fault.message}` })
   }
 
-  #closeTask(how: string): void {
-    const { session, root, clock, member, view } = this.#o
-    const at = iso(clock.wall())
-    endTaskFile(view.home, how, at)
-    closeTask(session, { folder: join(root, '.transcripts'), teammate: member.name, how, at })
-  }
-
   #renew(): void {
-    const { session, prefix, member } = this.#o
-    const told = renew(session, prefix(), { window: member.model.contextWindow, must: this.#spoiled })
-    this.#spoiled = false
+    const told = this.#chapters.renew()
     if (told !== null) this.#notes.push(told)
   }
 
@@ -294,8 +296,9 @@ export class Life {
     if (!choice && !isOpen && !this.#parking.isDue) return false
     // A prefix that stays the same costs less, so it is begun anew only when it must be.
     const isLong = !isOpen && isLarge(session, this.#o.member.model.contextWindow)
-    if (this.#spoiled || isLong) this.#renew()
+    if (this.#chapters.isSpoiled || isLong) this.#renew()
     this.#turn = new AbortController()
+    this.#voice.takesUp(null)
     this.#voice.show('working')
     let parks = 0
     for (;;) {
@@ -347,11 +350,13 @@ export class Life {
         return { items: all, mail: choice.mark, taken }
       },
       mayCall: input => this.#budget.mayCall(input, [...this.#notes.map(note), ...this.#opening], chosen),
-      endsHere: () => this.#ending ?? (this.#left?.gone ? this.#left.how : null) ?? this.#parking.reason(),
+      endsHere: () =>
+        this.#ending ?? (this.#left?.gone ? this.#left.how : null) ?? this.#voice.over ?? this.#parking.reason(),
       limits: { rounds: limits.rounds, retries: limits.modelRetries, window: member.model.contextWindow ?? null },
       backoff: this.#o.backoff ?? defaultBackoff,
       gate,
       signal,
+      callSignal: AbortSignal.any([signal, this.#quit.signal]),
       on: { ...this.#voice.ofTurn, answers: (to, text) => answerHuman(this.#call, this.#voice, to, text) },
     })
     this.#voice.event('teammate.turn', { turn: session.context.turn, how: end.how })
@@ -365,12 +370,7 @@ export class Life {
   }
 
   #park(fault: ModelFault, before: number): Promise<boolean> {
-    const { clock, parkMs, model } = this.#o
-    return waitForModel({
-      clock,
-      ms: (parkMs ?? 30_000) * 2 ** before,
-      fault,
-      label: model.label,
+    return waitForModel(this.#o, fault, before, {
       voice: this.#voice,
       onWord: word => {
         this.#wake = word
@@ -391,7 +391,7 @@ export class Life {
 
   #giveUpOn(fault: ModelFault): void {
     // A history that is refused would be refused again.
-    this.#spoiled = fault.kind === 'bad_request' || fault.kind === 'overflow'
+    this.#chapters.isSpoiled = fault.kind === 'bad_request' || fault.kind === 'overflow'
     if (fault.kind === 'overflow' || fault.kind === 'unusable') return
     this.#broken = `a model that works (${sayFault(fault)}); a message wakes ${this.#o.member.name}`
   }

@@ -106,7 +106,7 @@ const main = async (): Promise<void> => {
   const living = new AbortController()
   const beat = async (): Promise<void> => {
     while (!living.signal.aborted) {
-      post({ t: 'beat', progress: life.progress })
+      post({ t: 'beat', ...life.pulse })
       await delay(beatMs, living.signal).catch(() => undefined)
     }
   }

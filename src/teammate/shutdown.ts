@@ -1,7 +1,7 @@
 import type { Session } from '../agent/session.ts'
 import { isWaiting } from '../protocol/request.ts'
 import type { Call, InboxItem } from '../protocol/rpc.ts'
-import type { Choice, Intake } from './intake.ts'
+import { type Choice, type Intake, lookAhead } from './intake.ts'
 import type { Voice } from './voice.ts'
 
 const find = async (call: Call, name: string, { stored }: InboxItem, type: 'request' | 'decision') => {
@@ -52,7 +52,20 @@ export class Stopping {
   async told({ picked, first }: Choice): Promise<string | null> {
     const { call, name } = this.#o
     this.#shown = (await askedToStop(call, name, first))?.id ?? this.#shown
-    for (const item of picked) {
+    return this.#grant(picked)
+  }
+
+  /** Why it is to end, where a person approved its shutdown in its place and it has not read of that yet; only looks. */
+  async approved(): Promise<string | null> {
+    const { call, name, session } = this.#o
+    const page = await call('inbox.read', { name, after: session.mail.upTo, limit: lookAhead })
+    return page.ok ? this.#grant(page.value.items) : null
+  }
+
+  /** The approval of its shutdown among these, by the ledger's word, that has not been carried out. */
+  async #grant(items: readonly InboxItem[]): Promise<string | null> {
+    const { call, name } = this.#o
+    for (const item of items) {
       const request = await find(call, name, item, 'decision')
       if (request?.status === 'approved' && request.effect?.step !== 'done') return request.reason ?? 'approved'
     }

@@ -1,10 +1,11 @@
 import type { TurnOptions } from '../agent/loop.ts'
 import type { Session } from '../agent/session.ts'
 import type { Tool } from '../agent/tool.ts'
-import type { Model } from '../model/model.ts'
-import type { Member } from '../protocol/config.ts'
+import type { Model, ToolCall } from '../model/model.ts'
+import type { Limits, Member } from '../protocol/config.ts'
 import type { Waiting } from '../protocol/teammate.ts'
 import type { FromThread } from '../protocol/thread.ts'
+import { switchMs } from './branch.ts'
 import { advance, atStart, type Step } from './stall.ts'
 
 type State = Extract<FromThread, { t: 'state' }>['state']
@@ -20,10 +21,18 @@ export class Voice {
     model: Model
     tools: readonly Tool[]
     post: (message: FromThread) => void
+    limits: Pick<Limits, 'sameCalls' | 'callsWithoutEffect' | 'modelIdleSeconds' | 'commandSeconds'>
   }
+  readonly #onStall: (text: string) => void
   #shown = ''
   #task: string | null = null
   #pace = atStart
+  /** Its task has left the hand, and the turn goes on. */
+  #hasLeft = false
+  #moves = 0
+  #mayTake = 0
+  /** A call of the model goes on: `silent` as long as nothing of its answer came. */
+  #asking: 'silent' | 'heard' | null = null
   /** The call whose usage is told next. */
   #call: Extract<FromThread, { t: 'usage' }>['call'] = null
   /** Grows with every answer and every tool result. */
@@ -35,8 +44,27 @@ export class Voice {
     model: Model
     tools: readonly Tool[]
     post: (message: FromThread) => void
+    limits: Pick<Limits, 'sameCalls' | 'callsWithoutEffect' | 'modelIdleSeconds' | 'commandSeconds'>
+    /** It is told once that it gets nowhere, in these words. */
+    onStall: (text: string) => void
   }) {
     this.#o = o
+    this.#onStall = o.onStall
+  }
+
+  /** For the heartbeat, see `FromThread`. */
+  get pulse(): { progress: number; moves: number; mayTake: number } {
+    return { progress: this.progress, moves: this.#moves, mayTake: this.#mayTake }
+  }
+
+  /** Why the turn is to end, since it goes on getting nowhere; null while it may go on. */
+  get over(): string | null {
+    return this.#pace.over
+  }
+
+  /** Does it wait for a model of whose answer nothing has come? */
+  get isUnheard(): boolean {
+    return this.#asking === 'silent'
   }
 
   ready(goesOn: boolean): void {
@@ -86,31 +114,55 @@ export class Voice {
   /** This task is in hand from now on (null: none): how it gets on with it is counted anew. */
   takesUp(task: string | null): void {
     this.#task = task
+    this.#moves++
+    this.#mayTake = switchMs / 1000
+    this.#hasLeft = false
     this.#pace = atStart
+  }
+
+  /** The task has left the hand: what comes of it is no matter any more, but the turn should end soon. */
+  leaves(): void {
+    this.#hasLeft = true
   }
 
   /** Tells of a stall when it is noticed, and when it is over. */
   #step(step: Step): void {
-    if (this.#task === null) return
     const before = this.#pace.stall
-    this.#pace = advance(this.#pace, step)
+    const hand = this.#task === null ? 'none' : this.#hasLeft ? 'left' : 'full'
+    this.#pace = advance(this.#pace, { ...step, hand }, this.#o.limits)
     const { stall: text } = this.#pace
-    if (text !== before) this.#o.post({ t: 'stall', task: this.#task, text })
+    if (text === before) return
+    if (text !== null) this.#onStall(text)
+    if (this.#task !== null && !this.#hasLeft) this.#o.post({ t: 'stall', task: this.#task, text })
   }
 
   /** What a turn tells while it runs. */
   get ofTurn(): Omit<TurnOptions['on'], 'answers'> {
     return {
+      begins: call => {
+        const { modelIdleSeconds, commandSeconds } = this.#o.limits
+        this.#asking = call === null ? 'silent' : null
+        this.#moves++
+        this.#mayTake = call === null ? modelIdleSeconds : (askedFor(call) ?? commandSeconds)
+      },
+      content: () => {
+        this.#asking = 'heard'
+        this.#moves++
+      },
       waiting: (ms, fault) => {
+        this.#moves++
+        this.#asking = 'silent'
         if (ms === null) this.show('working')
         else if (ms >= shownWaitMs)
           this.show('waiting', { what: fault ? `the model (${fault.kind})` : 'the model', whom: this.#o.model.label })
       },
       progress: () => {
+        this.#moves++
         this.progress++
       },
       usage: () => this.usage(),
       called: ({ fault, stop, calls }) => {
+        this.#asking = null
         if (!fault) this.#step({ k: 'model' })
         if (!fault) this.#call = { stop, calls: calls.map(call => call.name) }
         else if (fault.kind !== 'aborted') this.event('model.failed', { kind: fault.kind, message: fault.message })
@@ -126,4 +178,10 @@ export class Voice {
         }),
     }
   }
+}
+
+/** The time that a call asks for itself, in seconds. */
+const askedFor = ({ arguments: args }: ToolCall): number | null => {
+  const found = /"timeout_s"\s*:\s*(\d+(?:\.\d+)?)/.exec(args ?? '')
+  return found ? Number(found[1]) : null
 }

@@ -13,6 +13,10 @@ export const reminder = (id: string, asked: readonly string[] = []): string =>
     ? `Your turn ended, but you were asked about ${asked.join(', ')}, and nobody decides before you answer: request with action answer, its id and your answer as body; or withdraw it.`
     : `Your turn ended, but task ${id} is still in your hands. Go on with it, or end it with the task tool: complete with a summary, fail with the reason, or release.`
 
+/** What the model is told that goes in circles. */
+export const circling = (text: string, hasTask: boolean): string =>
+  `You get nowhere: ${text}. Do it in another way, or ask somebody${hasTask ? ', or end the task: fail or release it, and say why' : ''}. If it goes on like this your turn is ended${hasTask ? ' and the task fails' : ''}.`
+
 /** Why a task fails whose turns end and end. */
 export const gaveUp = (times: number, asked: readonly string[]): string =>
   `it ended its turn ${times} times without completing the task${

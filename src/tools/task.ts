@@ -41,7 +41,9 @@ export const task: Tool = defineTool({
     const task = context.task()
     const during = task === null ? {} : { during: task.id }
     if (isEnd && task === null)
-      return error('you have no task in hand; one that is given to you begins when your turn has ended')
+      return error(
+        'you have no task in hand: what you claimed done, released or failed has left your hands, and nothing more is to be done for it. End your turn with a sentence; a task that is given to you begins after that',
+      )
     switch (args.action) {
       case 'list': {
         const listed = await call('task.list', {})

@@ -50,7 +50,7 @@ test('D01 an approval against a rejection, each from a shell of its own: of ever
   })
   const { root, repo } = gitTeamOf(server, {
     teammates: ['alice', 'bob', 'carol'].map(name => ({ name, model: { name } })),
-    limits: { returns: 0, rounds: 100_000 },
+    limits: { returns: 0, rounds: 100_000, sameCalls: 100_000, callsWithoutEffect: 100_000 },
   })
   for (let n = 0; n < rounds; n++) await teamOk(['task', 'add', `Of bob ${n}`, '--assignee', 'bob', '--root', root])
   await teamOk(['task', 'add', 'Of carol', '--assignee', 'carol', '--root', root])

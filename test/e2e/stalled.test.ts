@@ -1,7 +1,17 @@
 import { expect, test } from 'vitest'
 import type { Reply } from '../../src/model/scripted.ts'
 import { teamOk, until } from '../support/cli.ts'
-import { ask, gate, inboxOf, journal, killed, type Script, scriptedTeam } from '../support/scripted-team.ts'
+import {
+  ask,
+  gate,
+  heard,
+  inboxOf,
+  journal,
+  killed,
+  quiet,
+  type Script,
+  scriptedTeam,
+} from '../support/scripted-team.ts'
 
 const call = (name: string, args: Readonly<Record<string, unknown>>): Reply => ({ calls: [{ name, args }] })
 
@@ -27,13 +37,20 @@ test('a teammate that makes the same call over and over is noted, shown and told
   const daemon = await team.up()
   await until(() => team.requests('alice').length === 21)
   expect(await stall()).toBe('the same call of read_file, with the same result, 8 times in a row')
-  expect(await teamOk(['status', '--root', team.root])).toMatch(/alice .*gets nowhere: the same call of read_file/)
+  expect(await teamOk(['status', '--root', team.root])).toMatch(/alice .*looping: the same call of read_file/)
   const told = (await inboxOf(team.root, 'boss')).items.filter(({ stored }) =>
     stored.message.id.startsWith('msg_stalled'),
   )
   expect(told.map(({ stored }) => stored.message.content)).toEqual([
-    expect.stringMatching(/^alice works on task 1 "Look" and gets nowhere: the same call .* It goes on\./),
+    expect.stringMatching(
+      /^alice works on task 1 "Look" and gets nowhere: the same call .* It was told so, and goes on; at three times as much the task fails\./,
+    ),
   ])
+  // So was its model, once, right after the eighth.
+  const said = team.requests('alice').map(request => heard(request).split('You get nowhere: the same call').length - 1)
+  expect(said).toEqual(Array.from({ length: 21 }, (_, n) => (n < 8 ? 0 : 1)))
+  const held = (await ask(team.root, 'status', {})).teammates.find(({ name }) => name === 'alice')?.heldUp
+  expect(held).toMatchObject({ how: 'looping', whom: 'alice', remedy: expect.stringContaining('team task cancel 1') })
   late.open()
   await until(() => team.requests('alice').length === 22)
   expect(await stall()).toBeNull()
@@ -73,5 +90,31 @@ test('a teammate that asks another one question after the other, each answered, 
   expect(told.map(({ stored }) => stored.message.content)).toEqual([
     expect.stringMatching(/^alice works on task 1 "Look" and gets nowhere: 32 requests opened since/),
   ])
+  await killed(daemon)
+})
+
+test('who goes on with the same call after it was told loses its task, with that reason, and gets on with the next; who claims again and again what it has claimed ends kindly', async () => {
+  const alice: Script = request => {
+    const text = heard(request)
+    return text.includes('Task: claim me')
+      ? call('task', { action: 'complete', summary: `done ${request.messages.length}` })
+      : call('ls', { path: '.' })
+  }
+  const team = await scriptedTeam({ alice }, { limits: { sameCalls: 3 } })
+  await teamOk(['task', 'add', 'Look', '--root', team.root])
+  const daemon = await team.up()
+  const taskOf = async (id: string) => (await ask(team.root, 'task.get', { id })).task
+  await until(async () => (await taskOf('1')).status === 'failed')
+  expect((await taskOf('1')).error).toBe(
+    'it got nowhere and went on: the same call of ls, with the same result, 9 times in a row',
+  )
+  const calls = team.requests('alice').length
+  expect(calls).toBe(9)
+  await teamOk(['task', 'add', 'Task: claim me', '--root', team.root])
+  await until(async () => (await taskOf('2')).status === 'completed')
+  await quiet(team.root, 'alice')
+  // The claim, one that is told so, and one at which the turn ends.
+  expect(team.requests('alice').length - calls).toBe(3)
+  expect(heard(team.requests('alice').at(-1))).toMatch(/you have no task in hand: .*End your turn with a sentence/)
   await killed(daemon)
 })

@@ -80,6 +80,25 @@ test('C05 down, a signal and Ctrl-C each end a team whose model never answers, w
   )
 })
 
+test('C05 a person who approves a shutdown in the place of a teammate whose model never answers has it at once, and the turn goes on later', async () => {
+  const server = await model(silence)
+  const root = teamOf(server, { teammates: [{ name: 'alice' }], limits: { graceSeconds: 600 } })
+  await teamOk(['task', 'add', 'Wait for ever', '--root', root])
+  await teamOk(['up', '-d', '--root', root])
+  await until(() => server.requests.length > 0)
+  const down = teamOk(['down', 'alice', '--root', root])
+  const [request] = await until(async () => {
+    const { requests } = await statusOf(root)
+    return requests.length > 0 && requests
+  })
+  await teamOk(['approve', request?.id ?? '', '--root', root])
+  expect(await down).toBe('alice: shut down\n')
+  expect((await requestsOf(root)).map(({ outcome, effect }) => [outcome, effect?.outcome])).toEqual([['decided', 'ok']])
+  await teamOk(['restart', 'alice', '--root', root])
+  await until(() => server.requests.length > 1)
+  await teamOk(['down', '--force', '--root', root])
+})
+
 const hasScript = spawnSync('script', ['--version']).status === 0
 
 describe.each(['on', 'off'])('with its parent %s', TEAM_PARENT =>
@@ -134,7 +153,9 @@ test('D09 a shutdown that the model ignores is forced after the grace, recorded 
     // Talks on and on, and never of what it was asked.
     return call('ls', { path: '.' })
   })
-  const { root, repo } = gitTeamOf(server, { limits: { graceSeconds: 1, rounds: 100_000 } })
+  const { root, repo } = gitTeamOf(server, {
+    limits: { graceSeconds: 1, rounds: 100_000, sameCalls: 100_000, callsWithoutEffect: 100_000 },
+  })
   await teamOk(['up', '-d', '--root', root])
   await teamOk(['task', 'add', 'Ignore everything', '--assignee', 'alice', '--root', root])
   await until(() => existsSync(join(root, 'team', 'alice', 'repo', 'loose.txt')))

@@ -180,3 +180,21 @@ test('closing ends every thread, one that waits for its restart and one that han
   for (const name of threads.names()) expect(threads.status(name)?.state).toBe('stopped')
   expect(threads.restart('idle')).toMatchObject({ ok: false, fault: { code: 'closed' } })
 })
+
+test('a thread that beats and works while nothing comes of it is shown as stuck, ended and restarted; one that moves, and one that waits, is not', async () => {
+  const { threads, seen } = watched({ stuckSeconds: 1 })
+  threads.start(actor('stuck', ['ready', 'beat', 'work']))
+  threads.start(actor('busy', ['ready', 'move', 'beat', 'work']))
+  threads.start(actor('parked', ['ready', 'beat', 'work', 'wait']))
+  const death = await until(() => seen.deaths[0])
+  expect(death).toMatchObject({ name: 'stuck', why: 'stuck: nothing came of what it did, long after its time' })
+  const shown = seen.states.filter(({ name, status }) => name === 'stuck' && status.stuck !== null)
+  expect(shown[0]?.status).toMatchObject({
+    state: 'working',
+    stuck: { text: 'nothing comes of what it does, long after its time', since: expect.any(String) },
+  })
+  expect(threads.status('stuck')?.stuck).toBeNull()
+  await until(() => seen.deaths[1])
+  expect(new Set(seen.deaths.map(({ name }) => name))).toEqual(new Set(['stuck']))
+  expect(seen.states.filter(({ name, status }) => name !== 'stuck' && status.stuck !== null)).toEqual([])
+})

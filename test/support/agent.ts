@@ -83,6 +83,8 @@ export const turn = (
     gate: localGate(clock),
     signal: o.signal ?? new AbortController().signal,
     on: {
+      begins: () => undefined,
+      content: () => undefined,
       waiting: () => undefined,
       progress: () => undefined,
       usage: () => undefined,

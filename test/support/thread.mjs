@@ -6,13 +6,17 @@ const { acts = ['ready'], beatMs = 50 } = workerData.member
 let progress = 0
 let obedient = true
 
-const beat = () => say({ t: 'beat', progress })
+let moves = 0
+const beat = () => say({ t: 'beat', progress, moves })
 const does = {
   ready: () => say({ t: 'ready' }),
   beat: () => {
     beat()
     setInterval(beat, beatMs)
   },
+  work: () => say({ t: 'state', state: 'working', waiting: null }),
+  wait: () => say({ t: 'state', state: 'waiting', waiting: { what: 'req_1', whom: 'human' } }),
+  move: () => setInterval(() => moves++, beatMs / 2),
   progress: () => {
     progress++
     beat()

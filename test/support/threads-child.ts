@@ -9,7 +9,7 @@ const [entry = ''] = process.argv.slice(2)
 const threads = new Threads({
   entry,
   threadEnv: {},
-  limits: { heapMb: 64, heartbeatSeconds: 1, restarts: 5 },
+  limits: { heapMb: 64, heartbeatSeconds: 1, stuckSeconds: 300, restarts: 5 },
   clock,
   on: {
     message: () => undefined,

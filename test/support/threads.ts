@@ -29,7 +29,7 @@ export const watched = (
   const threads = new Threads({
     entry: threadEntry,
     threadEnv: {},
-    limits: { heapMb: 64, heartbeatSeconds: 30, restarts: 5, ...limits },
+    limits: { heapMb: 64, heartbeatSeconds: 30, restarts: 5, stuckSeconds: 300, ...limits },
     clock,
     on: {
       message: (name, message, reply) => void seen.messages.push({ name, message, reply }),

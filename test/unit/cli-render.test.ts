@@ -36,6 +36,7 @@ const mate: TeammateStatus = {
   unread: 2,
   restarts: 1,
   stall: null,
+  heldUp: null,
   reason: null,
   model: 'runbook',
   tokens: { input: 12_345, cachedInput: 0, output: 678, calls: 3 },

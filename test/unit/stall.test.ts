@@ -1,14 +1,17 @@
 import { expect, test } from 'vitest'
+import { Limits } from '../../src/protocol/config.ts'
 import {
-  advance,
+  advance as advanceWithin,
   asksWithoutEffect,
   atStart,
-  callsWithoutEffect,
+  callsAfterTask,
   type Pace,
+  patience,
   type Step,
-  sameCalls,
 } from '../../src/teammate/stall.ts'
 
+const { sameCalls, callsWithoutEffect } = Limits.parse({})
+const advance = (pace: Pace, step: Step): Pace => advanceWithin(pace, step, { sameCalls, callsWithoutEffect })
 const model: Step = { k: 'model' }
 const tool = (name: string, args: object = {}, text = 'done', isError = false): Step => ({
   k: 'tool',
@@ -91,4 +94,40 @@ test('requests in a row are a stall when nothing that lasts comes of them, whate
     tool('request', { action: 'decide', id: `req_${n}` }, `req_${n} is approved`),
   ]
   expect(after(...many(3 * asksWithoutEffect, deciding)).stall).toBeNull()
+})
+
+test('whoever goes on with it after it was told is at the end at three times as often, and not before', () => {
+  const same = tool('read_file', { path: 'a' })
+  expect(after(...times(patience * sameCalls - 1, model, same)).over).toBeNull()
+  expect(after(...times(patience * sameCalls, model, same)).over).toMatch(/^the same call of read_file.* 24 times/)
+  const look = (n: number) => Array.from({ length: n }, (_, i) => [model, tool('read_file', { path: `${i}` })]).flat()
+  expect(after(...look(patience * callsWithoutEffect - 1)).over).toBeNull()
+  expect(after(...look(patience * callsWithoutEffect)).over).toMatch(/^300 calls of its model/)
+  const ask = (n: number) =>
+    Array.from({ length: n }, (_, i) => [model, tool('ask_user', { question: `${i}?` })]).flat()
+  expect(after(...ask(patience * asksWithoutEffect - 1)).over).toBeNull()
+  expect(after(...ask(patience * asksWithoutEffect)).over).toMatch(/^96 requests/)
+  // What lasts in between begins all of it anew.
+  const gets = [...times(2 * sameCalls, model, same), tool('write_file'), ...times(2 * sameCalls, model, same)]
+  expect(after(...gets).over).toBeNull()
+})
+
+test('with its task out of its hands, it is at the end when it ends it again and again, or goes on for long; with one in hand it is not', () => {
+  const end = (hand: Step['hand'], n: number): Step => ({
+    ...tool('task', { action: 'complete', summary: `done ${n}` }, 'error: you have no task in hand', true),
+    ...(hand === undefined ? {} : { hand }),
+  })
+  for (const hand of ['left', 'none'] as const) {
+    expect(after(end(hand, 1)).over).toBeNull()
+    expect(after(end(hand, 1), model, end(hand, 2)).over).toMatch(/^it goes on ending a task/)
+  }
+  expect(after(end('full', 1), end('full', 2), end('full', 3)).over).toBeNull()
+  const late = (hand: 'left' | 'none', n: number) =>
+    Array.from({ length: n }, (_, i): Step[] => [
+      { ...model, hand },
+      { ...tool('ls', { path: `${i}` }), hand },
+    ]).flat()
+  expect(after(...late('left', callsAfterTask)).over).toBeNull()
+  expect(after(...late('left', callsAfterTask + 1)).over).toMatch(/^it went on for 20 calls/)
+  expect(after(...late('none', callsAfterTask + 1)).over).toBeNull()
 })

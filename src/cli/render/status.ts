@@ -82,7 +82,7 @@ const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): stri
         oneLine(mate.model.replace(/^(.+)\/\1$/, '$1'), 30),
         [
           ...(mate.waiting ? [`waits for ${oneLine(mate.waiting.what, 60)} (${oneLine(mate.waiting.whom, 40)})`] : []),
-          ...(mate.stall === null ? [] : [c.yellow(`gets nowhere: ${oneLine(mate.stall, 100)}`)]),
+          ...held(mate.heldUp, c),
           ...(mate.restarts > 0 ? [plural(mate.restarts, 'restart')] : []),
           ...(mate.reason === null ? [] : [oneLine(mate.reason, 100)]),
         ].join('; '),
@@ -90,6 +90,14 @@ const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): stri
     ],
     '  ',
   )
+
+/** What it does in vain; a wait and a death are told beside it. */
+const held = (heldUp: TeammateStatus['heldUp'], c: Paint): string[] =>
+  heldUp?.how === 'looping' || heldUp?.how === 'stuck'
+    ? [c.yellow(`${heldUp.how}: ${oneLine(heldUp.what, 100)}`)]
+    : heldUp?.how === 'dead'
+      ? [c.yellow('dead')]
+      : []
 
 const order = ['working', 'claimed', 'ready', 'blocked', 'waiting', 'failed', 'unverified', 'completed', 'cancelled']
 /** Screens name so many of a kind; the rest is counted. */

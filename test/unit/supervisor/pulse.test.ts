@@ -49,3 +49,23 @@ test('a thread that ended is watched no longer', () => {
   pulse.drop('gone')
   expect(lookFor(pulse, 0, 10_000)).toEqual([])
 })
+
+test('one that may take longer is given that on top, is late before it is silent for too long, and neither over a stop of the whole process', () => {
+  const pulse = new Pulse(300_000)
+  const seen: string[] = []
+  pulse.heard('busy', 3_600_000)
+  pulse.heard('stuck', 120_000)
+  let asleep = 0
+  for (let ran = 0; ran <= 600_000; ran += pulse.tickMs) {
+    // An hour in which the process did not run: it counts as two looks.
+    if (ran === 200_000) asleep = 3_600_000
+    for (const name of pulse.look(asleep + ran)) {
+      seen.push(`${name} ${Math.round(ran / 1000)}`)
+      pulse.drop(name)
+    }
+    if (ran === 260_000) expect(pulse.isLate('stuck')).toBe(false)
+    if (ran === 290_000)
+      expect(['stuck', 'busy', 'nobody'].map(name => pulse.isLate(name))).toEqual([true, false, false])
+  }
+  expect(seen).toEqual(['stuck 420'])
+})
