@@ -25,12 +25,16 @@ import { Entry, type MailMark, type NewEntry } from './entry.ts'
 import type { Item } from './items.ts'
 import type { TodoItem } from './tool.ts'
 
-/** Past this size a context that begins anew begins in a new file; the old one is kept beside it. */
-const rotateBytes = 8 * 1024 * 1024
-
 const interrupted =
   'error: interrupted, outcome unknown: it had started when this session was cut off. Check what happened before doing it again.'
 const notStarted = 'error: not run: the session was cut off before it started. Call it again if it is still wanted.'
+
+export interface SessionOptions {
+  /** Told when the file was removed and is written anew. */
+  readonly tell?: (text: string) => void
+  /** Past this size (8 MB unless given) a context that begins anew begins in a new file; the old one is kept beside it. */
+  readonly rotateBytes?: number
+}
 
 /**
  * One teammate's session: its journal file, and the context that follows from it. Written by its own thread alone;
@@ -44,6 +48,7 @@ export class Session {
   #size: number
   readonly #clock: Clock
   readonly #tell: (text: string) => void
+  readonly #rotateBytes: number
   #mail: MailMark = { upTo: 0, early: [] }
   #todo: readonly TodoItem[] = []
   #usage = { input: 0, cachedInput: 0, output: 0, calls: 0 }
@@ -51,22 +56,23 @@ export class Session {
   #cut = 0
   #interrupted: string[] = []
 
-  private constructor(file: string, fd: number, clock: Clock, tell: (text: string) => void) {
+  private constructor(file: string, fd: number, clock: Clock, o: SessionOptions) {
     this.file = file
     this.#fd = fd
     this.#clock = clock
-    this.#tell = tell
+    this.#tell = o.tell ?? (() => undefined)
+    this.#rotateBytes = o.rotateBytes ?? 8 * 1024 * 1024
     this.#size = 0
   }
 
-  /** Faults (`io`, `invalid`) name the file, and the line that cannot be read. `tell`: when the file was removed and is written anew. */
-  static open(file: string, clock: Clock, tell: (text: string) => void = () => undefined): Result<Session> {
+  /** Faults (`io`, `invalid`) name the file, and the line that cannot be read. */
+  static open(file: string, clock: Clock, o: SessionOptions = {}): Result<Session> {
     try {
       makeFolder(dirname(file))
       const fd = openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_APPEND, 0o600)
       // One that is empty was made just now, or by a thread that came no further.
       if (fstatSync(fd).size === 0) syncFolder(dirname(file))
-      const session = new Session(file, fd, clock, tell)
+      const session = new Session(file, fd, clock, o)
       const read = session.#replay()
       if (!read.ok) {
         closeSync(fd)
@@ -130,7 +136,7 @@ export class Session {
       todo: this.#todo.map(item => ({ ...item })),
       usage: { ...this.#usage },
     }
-    if (!keep && this.#size > rotateBytes) this.#rotate()
+    if (!keep && this.#size > this.#rotateBytes) this.#rotate()
     this.append(entry)
   }
 
@@ -191,17 +197,21 @@ export class Session {
   #rotate(): void {
     const folder = dirname(this.file)
     const stem = basename(this.file, '.jsonl')
+    const kept = (n: number) => join(folder, `${stem}.${n}.jsonl`)
     let n = 1
-    while (statSync(join(folder, `${stem}.${n}.jsonl`), { throwIfNoEntry: false })) n++
+    while (statSync(kept(n), { throwIfNoEntry: false })) n++
     const { next, fd } = this.#draft()
-    // The old file is linked under its new name first, so that it has one at every moment, on the disk too.
-    linkSync(this.file, join(folder, `${stem}.${n}.jsonl`))
+    // The old file is linked under its new name first, so that it has one at every moment, on the disk too. It has that name
+    // already where a crash came in between.
+    const last = statSync(kept(n - 1), { throwIfNoEntry: false, bigint: true })
+    if (last?.ino !== fstatSync(this.#fd, { bigint: true }).ino) linkSync(this.file, kept(n))
     syncFolder(folder)
     const first = `${JSON.stringify(this.#carry())}\n`
     writeSync(fd, first)
     fdatasyncSync(fd)
     reach('session.rotate')
     renameSync(next, this.file)
+    reach('session.rotated')
     syncFolder(folder)
     closeSync(this.#fd)
     this.#fd = fd

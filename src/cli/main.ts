@@ -1,5 +1,6 @@
 import yargs from 'yargs'
 import { clock } from '../lib/clock.ts'
+import { arm, killVariable } from '../lib/points.ts'
 import { asFault, exitCode, FaultError, fail } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import { type Cli, type Commands, tell } from './cli.ts'
@@ -14,6 +15,7 @@ import { version } from './version.ts'
  * 1 it failed, 2 wrong use, 3 no team root or bad config, 4 nobody by that name or id, 5 refused, 6 no daemon.
  */
 export const main = async ({ argv: all, dist }: { argv: readonly string[]; dist: string }): Promise<void> => {
+  arm(process.env[killVariable])
   const { argv, rest } = split(all)
   const colours = wantsColours(process.env, process.stdout.isTTY === true, argv)
   const cli: Cli = {

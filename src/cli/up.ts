@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
-import { arm } from '../lib/points.ts'
+import { killVariable } from '../lib/points.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { Hello } from '../protocol/rpc.ts'
 import { probeSandbox } from '../sandbox/probe.ts'
@@ -71,7 +71,6 @@ interface Up extends Globals {
 const act = async (cli: Cli, args: Up): Promise<Result<number>> => {
   // Past a limit on the size of files a write is to fail with its reason, as on a full disk, and not to end the process.
   process.on('SIGXFSZ', () => undefined)
-  arm(cli.env[killAt])
   const isChild = args.child !== undefined
   const ready = args.detached || isChild ? readyOf(process, isChild) : null
   const result = await start(cli, args, ready)
@@ -188,13 +187,10 @@ const sandboxLines = ({ config }: LoadedConfig, probe: Probe): string[] => {
       ]
 }
 
-/** For the torture test: where to be killed, see `lib/points.ts`. */
-const killAt = 'TEAM_KILL_AT'
-
 /** The part of the environment that any program needs; everything else stays here. */
 const base = (cli: Cli): Record<string, string> => {
   const kept: Record<string, string> = {}
-  for (const name of ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', killAt]) {
+  for (const name of ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', killVariable]) {
     const value = cli.env[name]
     if (value !== undefined) kept[name] = value
   }

@@ -50,6 +50,7 @@ const limitKeys: { readonly [K in keyof Limits]: When } = {
   heartbeatSeconds: 'later',
   archiveAfter: 'later',
   inboxBytes: 'later',
+  journalBytes: 'later',
 }
 
 /** `members`: what it means shows in the teammates. */

@@ -95,6 +95,8 @@ export const Limits = z.strictObject({
   archiveAfter: z.number().int().min(0).default(500),
   /** An inbox file larger than this is rotated once it is consumed. */
   inboxBytes: bytes.default(1_048_576),
+  /** A journal, the team's or a session's, larger than this goes on in a new file. */
+  journalBytes: bytes.min(4096).default(8_388_608),
 })
 export type Limits = z.infer<typeof Limits>
 

@@ -17,6 +17,7 @@ export const startDaemon = async (o: DaemonOptions): Promise<Result<Daemon>> => 
     clock: o.clock,
     takeover: o.takeover,
     onFailure: fault => failed(fault),
+    limits: { segmentBytes: o.config.limits.journalBytes },
   })
   if (!held.ok) return held
   const holder = held.value

@@ -1,3 +1,5 @@
+import { reach } from '../lib/points.ts'
+import type { JournalEntry } from '../protocol/event.ts'
 import { isBudget, isWaiting, type Request, type RequestOf } from '../protocol/request.ts'
 import type { RequestType } from '../protocol/request-types.ts'
 import type { Core } from './core.ts'
@@ -16,6 +18,12 @@ export type Effects = { readonly [T in RequestType]?: (request: RequestOf<T>) =>
 const follow = (effects: Effects, request: Request): void => {
   const effect = effects[request.type] as ((request: Request) => void) | undefined
   effect?.(request)
+}
+
+/** Each step of an effect, once it stands in the journal, is a moment to be killed at. */
+export const stepped = ({ event }: JournalEntry): void => {
+  if (event === 'effect.intent') reach('effect.intended')
+  if (event === 'effect.done') reach('effect.ended')
 }
 
 /**
@@ -78,7 +86,9 @@ export const createPlanned = (core: Core, request: RequestOf<'plan_request'>): v
     core.requests.effect(request.id, 'intent')
     return
   }
+  reach('effect.act')
   const added = core.tasks.add(tasks, { by: request.decidedBy ?? 'human', key: `plan/${request.id}` })
+  reach('effect.acted')
   if (added.ok) core.requests.effect(request.id, 'done', 'ok', `created ${added.value.ids.join(', ')}`)
   else {
     const { id, title, from } = request

@@ -1,3 +1,4 @@
+import { reach } from '../lib/points.ts'
 import type { Why } from '../protocol/event.ts'
 import type { Task } from '../protocol/task.ts'
 import type { Shell } from '../sandbox/shell.ts'
@@ -257,12 +258,14 @@ export class Proof {
         return complete((made.ok ? made.value : null) ?? onto, onto, 'the trunk holds it already')
       }
       if (!wanted()) return this.#drop(requestId, taskId)
+      reach('effect.act')
       const merged = await hub.merge({
         head,
         tree: preview.value.tree,
         onto,
         message: `Merge task ${taskId}: ${task.title}\n\nOwner: ${request.data.owner}\nRequest: ${requestId}, approved by ${request.decidedBy}`,
       })
+      reach('effect.acted')
       if (merged.ok) {
         this.#note({
           event: 'trunk.moved',

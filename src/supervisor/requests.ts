@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Clock } from '../lib/clock.ts'
 import { iso, timerMs } from '../lib/clock.ts'
+import { reach } from '../lib/points.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import {
   answer,
@@ -308,6 +309,7 @@ export class Requests {
     detail?: string,
     more: Partial<Effect> = {},
   ): Result<Write> {
+    reach(step === 'intent' ? 'effect.intent' : 'effect.done')
     const rec = this.get(id)
     if (!rec) return fail('unknown', `there is no request ${id}`)
     const before = rec.value.effect?.step

@@ -15,7 +15,7 @@ import { Base } from './base.ts'
 import { type Core, isLive, makeCore } from './core.ts'
 import { Crew } from './crew.ts'
 import type { Daemon, DaemonOptions, Ended } from './daemon-options.ts'
-import { approveByRule, createPlanned, type Effects, followRecords } from './effects.ts'
+import { approveByRule, createPlanned, type Effects, followRecords, stepped } from './effects.ts'
 import { Expiry } from './expiry.ts'
 import { Folders } from './folders.ts'
 import { type Handlers, makeHandlers } from './handlers.ts'
@@ -345,6 +345,7 @@ export class Run implements Daemon {
   /** Everything durable passes here, in order. */
   #entry(entry: JournalEntry): void {
     this.#log.entry(entry)
+    stepped(entry)
     this.#o.onEntry(entry)
     this.#pingPong.entry(entry)
     if (!entry.append) return

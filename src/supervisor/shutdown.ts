@@ -1,3 +1,4 @@
+import { reach } from '../lib/points.ts'
 import { ok, type Result } from '../lib/result.ts'
 import type { RequestOf } from '../protocol/request.ts'
 import type { DownReport, RpcParsed } from '../protocol/rpc.ts'
@@ -181,11 +182,13 @@ export class Shutdown {
     const intent = requests.effect(request.id, 'intent')
     if (intent.ok) await intent.value.durable
     const task = this.#core.tasks.inHand(teammate)?.value
+    reach('effect.act')
     // An approval is the thread's own word that it is ending: it says goodbye by itself, within the grace it was given.
     const end = approved
       ? await this.#threads.leave(teammate, 'shutdown approved', graceMs)
       : await this.#threads.stop(teammate, 'nobody answered the shutdown request in time', forceGraceMs)
     await this.#afterStop(teammate)
+    reach('effect.acted')
     // Also while the whole team is being stopped: what was asked of it alone holds over the next start.
     if (request.data.wholeTeam === undefined && this.#threads.status(teammate)?.state === 'stopped')
       stayStopped(this.#core, teammate)

@@ -2,7 +2,10 @@ import { join } from 'node:path'
 import { readSwitch, switchScript } from '../git/branch.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
-import type { Shell } from '../sandbox/shell.ts'
+import type { CommandResult, Shell } from '../sandbox/shell.ts'
+
+/** Neither its own end nor ours. */
+const wasKilled = ({ endedBy, exitCode }: CommandResult): boolean => endedBy === 'itself' && exitCode === null
 
 /** What reading a large repository may take. */
 export const switchMs = 300_000
@@ -28,14 +31,11 @@ export const takeBranch = async (
     mergeTrunk: task.mergeTrunk,
   })
   const bytes = 1_000_000
-  const run = await shell.run({
-    command,
-    timeoutMs: switchMs,
-    signal,
-    trusted: true,
-    outputBytes: bytes,
-    outputMaxBytes: bytes,
-  })
+  const once = () =>
+    shell.run({ command, timeoutMs: switchMs, signal, trusted: true, outputBytes: bytes, outputMaxBytes: bytes })
+  let run = await once()
+  // Killed from outside (out of memory, say) it gave no answer, and each of its steps may be repeated.
+  for (let again = 0; again < 2 && !('refused' in run) && wasKilled(run); again++) run = await once()
   if ('refused' in run) return fail('refused', run.reason)
   if (run.endedBy !== 'itself') return fail('io', `git was ended before it had switched the clone (${run.endedBy})`)
   const switched = readSwitch(run.output)

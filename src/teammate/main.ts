@@ -4,7 +4,7 @@ import { buildPrefix } from '../agent/prefix.ts'
 import { readPrefixParts } from '../agent/prefix-files.ts'
 import { Session } from '../agent/session.ts'
 import { clock, delay } from '../lib/clock.ts'
-import { arm } from '../lib/points.ts'
+import { arm, killVariable } from '../lib/points.ts'
 import { unwrap } from '../lib/result.ts'
 import { openModel, resolveModel } from '../model/index.ts'
 import { Limits, type Member } from '../protocol/config.ts'
@@ -29,7 +29,7 @@ const stopMs = 2000
  * the thread dies loudly and is started again by the supervisor.
  */
 const main = async (): Promise<void> => {
-  arm(process.env.TEAM_KILL_AT)
+  arm(process.env[killVariable], 'thread')
   const port = parentPort
   if (!port) throw new Error('this is the entry of a worker thread')
   // Written by the supervisor of this same process and version.
@@ -44,7 +44,12 @@ const main = async (): Promise<void> => {
   const model = openModel({ config, apiKey, idleMs: limits.modelIdleSeconds * 1000 })
   const tools = unwrap(pickTools(member.tools))
   const warn = (text: string): void => post({ t: 'event', event: 'warning', info: { text } })
-  const session = unwrap(Session.open(join(root, '.team', 'sessions', `${name}.jsonl`), clock, warn))
+  const session = unwrap(
+    Session.open(join(root, '.team', 'sessions', `${name}.jsonl`), clock, {
+      tell: warn,
+      rotateBytes: limits.journalBytes,
+    }),
+  )
   const view = makeView({
     name,
     root,

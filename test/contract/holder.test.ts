@@ -137,6 +137,16 @@ test('J07 waiters that all find one old lock never hold together, one killed amo
   expect([counted.length, counted.length + 1]).toContain(total)
 })
 
+test('the lock of a contender that died at it, and whom the holder did without, goes with that holder', async () => {
+  const lock = join(root, '.team', 'holder.lock')
+  const first = await begin()
+  mkdirSync(lock)
+  const before = new Date(Date.now() - 60_000)
+  utimesSync(lock, before, before)
+  await first.release()
+  expect(existsSync(lock)).toBe(false)
+})
+
 test('a command waits for a command, and so does a daemon; past the waiting time it is refused', async () => {
   const first = await begin('cli')
   expect(await refused(attempt('cli', { waitMs: 50 }))).toMatchObject({

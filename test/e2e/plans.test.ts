@@ -65,6 +65,11 @@ test('a goal becomes a plan of the lead, the person changes it and approves, and
   ])
   const { request } = await ask(root, 'request.get', { id: 'req_2' })
   expect(request.effect).toMatchObject({ step: 'done', outcome: 'ok', detail: 'created 2, 3, 4' })
+  const { entries } = await ask(root, 'events', { limit: 1000 })
+  const steps = entries.flatMap(({ event, put }) =>
+    put?.[1] === 'req_2' && event.startsWith('effect.') ? [event] : [],
+  )
+  expect(steps).toEqual(['effect.intent', 'effect.done'])
 })
 
 test('without a lead a goal is refused with what to do, and so is a plan whose tasks cannot be', async () => {

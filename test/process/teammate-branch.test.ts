@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { openHub } from '../../src/git/hub.ts'
 import { unwrap } from '../../src/lib/result.ts'
 import { makeShell } from '../../src/sandbox/make-shell.ts'
+import type { Shell } from '../../src/sandbox/shell.ts'
 import { makeView } from '../../src/sandbox/view.ts'
 import { takeBranch } from '../../src/teammate/branch.ts'
 import { folder } from '../support/agent.ts'
@@ -64,6 +65,14 @@ test('the clone is put on the branch of the task from the hub, and what lay ther
   const told = unwrap(await takeBranch(shell, root, task('8', { branch: 'team/task-8', start }), signal))
   expect(told.join()).toMatch(/was saved to refs\/team\/rescue\//)
   expect(git(clone, 'status', '--porcelain')).toBe('')
-  const none = await takeBranch(shell, root, task('9', { branch: 'team/task-9', start: '0'.repeat(40) }), signal)
+  // Killed by another, as by the kernel that is out of memory: it gave no answer, so it is asked again.
+  let runs = 0
+  const shot: Shell = {
+    ...shell,
+    run: options => shell.run(runs++ === 0 ? { ...options, command: 'kill -9 $$' } : options),
+  }
+  expect(await takeBranch(shot, root, task('9', { branch: 'team/task-9', start }), signal)).toMatchObject({ ok: true })
+  expect([runs, git(clone, 'symbolic-ref', '--short', 'HEAD')]).toEqual([2, 'team/task-9'])
+  const none = await takeBranch(shell, root, task('10', { branch: 'team/task-10', start: '0'.repeat(40) }), signal)
   expect(none).toMatchObject({ ok: false })
 })

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { type Entry, readJournal, type Value } from './journal.ts'
@@ -14,11 +15,19 @@ export interface Promised {
   readonly decisions: ReadonlyMap<string, string>
 }
 
+/** Where the files are. */
+export interface Places {
+  readonly root: string
+  readonly repo: string
+  /** `dir`: one shared folder, and no hub. */
+  readonly kind: string
+}
+
 /**
  * Looks at the files of a root that is at rest, with no daemon, and at nothing else: every way in which it breaks what was
  * promised, in words. Shares no code with the program.
  */
-export const check = (root: string, repo: string, promised: Promised): string[] => {
+export const check = ({ root, repo, kind }: Places, promised: Promised): string[] => {
   const { entries, records, faults } = readJournal(root)
   const tasks = [...(records.get('tasks') ?? new Map<string, Value>()).values()]
   const requests = [...(records.get('requests') ?? new Map<string, Value>()).values()]
@@ -26,9 +35,9 @@ export const check = (root: string, repo: string, promised: Promised): string[] 
     ...faults,
     ...checkTasks(root, tasks, entries, promised),
     ...checkMail(root, promised),
-    ...checkRequests(root, requests, entries, promised),
+    ...checkRequests(root, tasks, requests, entries, promised),
     ...checkCalls(root),
-    ...checkGit(root, repo, tasks, entries),
+    ...(kind === 'dir' ? checkFolder(repo, tasks) : checkGit(root, repo, tasks, entries)),
     ...checkLeft(root),
   ]
 }
@@ -41,8 +50,8 @@ const checkTasks = (root: string, tasks: readonly Value[], entries: readonly Ent
   const out: string[] = []
   const titles = new Map<string, number>()
   for (const { title } of tasks) titles.set(text(title), (titles.get(text(title)) ?? 0) + 1)
-  for (const title of promised.tasks)
-    if (titles.get(title) !== 1) out.push(`task "${title}" exists ${titles.get(title) ?? 0} times`)
+  for (const title of promised.tasks) if (!titles.has(title)) out.push(`task "${title}" exists 0 times`)
+  for (const [title, times] of titles) if (times !== 1) out.push(`task "${title}" exists ${times} times`)
   const status = new Map(tasks.map(task => [text(task.id), text(task.status)]))
   for (const task of tasks) {
     const id = text(task.id)
@@ -88,10 +97,15 @@ interface Session {
   readonly lines: readonly Value[]
 }
 
+/** A file that has two names, from a crash within its rotation, is read once. */
 const sessions = (root: string): Session[] => {
   const folder = join(root, '.team', 'sessions')
   const byName = new Map<string, string[]>()
+  const seen = new Set<bigint>()
   for (const file of names(folder)) {
+    const { ino } = statSync(join(folder, file), { bigint: true })
+    if (seen.has(ino)) continue
+    seen.add(ino)
     const name = /^([a-z0-9-]+)(?:\.\d+)?\.jsonl$/.exec(file)?.[1]
     if (name) byName.set(name, [...(byName.get(name) ?? []), file])
   }
@@ -106,12 +120,35 @@ const sessions = (root: string): Session[] => {
   }))
 }
 
+interface Call {
+  readonly id: string
+  readonly name: string
+  readonly arguments: string | null
+}
+
+/** By their words, to whom teammates sent messages and were told so. */
+const sentByTeammates = (all: readonly Session[]): Map<string, string> => {
+  const sent = new Map<string, string>()
+  for (const { lines } of all) {
+    const calls = new Map<unknown, Call>()
+    for (const line of lines) {
+      if (line.k === 'assistant') for (const call of line.calls as Call[]) calls.set(call.id, call)
+      const call = line.k === 'tool.result' && line.isError === false ? calls.get(line.id) : undefined
+      if (call?.name !== 'message' || !/: (?:delivered|queued) as /.test(text(line.text))) continue
+      const { to, content } = JSON.parse(call.arguments ?? '{}') as { to?: string; content?: string }
+      if (to !== undefined && content !== undefined) sent.set(content, to)
+    }
+  }
+  return sent
+}
+
 /** Every message in exactly one context, once. Sessions may tell again what a context that began anew carries over: without `mail`. */
 const checkMail = (root: string, promised: Promised): string[] => {
   const out: string[] = []
   const seen = new Map<string, number>()
   const inContext = new Map<string, string[]>()
-  for (const { name, lines } of sessions(root))
+  const all = sessions(root)
+  for (const { name, lines } of all)
     for (const line of lines) {
       if (line.k !== 'items' || line.mail === undefined) continue
       for (const item of line.items as Value[]) {
@@ -123,7 +160,7 @@ const checkMail = (root: string, promised: Promised): string[] => {
       }
     }
   for (const [id, times] of seen) if (times !== 1) out.push(`${id} is in the context ${times} times`)
-  for (const [word, to] of promised.messages) {
+  for (const [word, to] of [...promised.messages, ...sentByTeammates(all)]) {
     const there = inContext.get(word) ?? []
     if (there.length !== 1 || there[0] !== to)
       out.push(`message ${word} to ${to} is in the contexts of: ${there.join(', ') || 'nobody'}`)
@@ -135,11 +172,13 @@ const checkMail = (root: string, promised: Promised): string[] => {
 
 const checkRequests = (
   root: string,
+  tasks: readonly Value[],
   requests: readonly Value[],
   entries: readonly Entry[],
   promised: Promised,
 ): string[] => {
   const out: string[] = []
+  const titles = new Set(tasks.map(({ title }) => text(title)))
   const decided = new Map<string, number>()
   const intents = new Map<string, number>()
   const dones = new Map<string, number>()
@@ -151,6 +190,7 @@ const checkRequests = (
     if (event === 'effect.done') count(dones, put[1])
   }
   for (const [id, times] of decided) if (times > 1) out.push(`${id} was decided ${times} times`)
+  for (const [id, times] of intents) if (times > 1) out.push(`the effect of ${id} was begun ${times} times`)
   for (const [id, times] of dones) if (times > 1) out.push(`the effect of ${id} ended ${times} times`)
   for (const request of requests) {
     const id = text(request.id)
@@ -166,17 +206,46 @@ const checkRequests = (
     const effect = request.effect as Value | null
     if (effect?.step === 'intent') out.push(`the effect of ${id} (${text(request.type)}) has no outcome`)
   }
+  for (const { id, type, status, data } of requests) {
+    if (type !== 'plan_request' || status !== 'approved') continue
+    for (const { title } of ((data as Value).tasks ?? []) as Value[])
+      if (!titles.has(text(title))) out.push(`task "${text(title)}" of ${text(id)} was never made`)
+  }
   const status = new Map(requests.map(request => [text(request.id), text(request.status)]))
   for (const [id, how] of promised.decisions)
     if (status.get(id) !== how) out.push(`${id} was ${how}, as was told, and is ${status.get(id) ?? 'gone'}`)
   return out
 }
 
+/** What the commands of the models left: `call-<call>`, `commit-<name>` and `twice`. */
+const marks = (root: string): { readonly file: string; readonly name: string }[] =>
+  names(join(root, 'team')).flatMap(mate => {
+    const folder = join(root, 'team', mate, 'out', 'ran')
+    return names(folder).map(name => ({ file: join(folder, name), name }))
+  })
+
 /** Each command of a model makes a file of its own name; one that finds it there already says so. */
-const checkCalls = (root: string): string[] => {
-  const twice = join(root, 'ran', 'twice')
-  return existsSync(twice) ? [`run twice: ${readFileSync(twice, 'utf8').trim().split('\n').join(', ')}`] : []
-}
+const checkCalls = (root: string): string[] =>
+  marks(root).flatMap(({ file, name }) =>
+    name === 'twice' ? [`run twice: ${readFileSync(file, 'utf8').trim().split('\n').join(', ')}`] : [],
+  )
+
+/** The name that git gives to a file of this text. */
+const blobOf = (content: string): string =>
+  createHash('sha1')
+    .update(`blob ${Buffer.byteLength(content)}\0${content}`)
+    .digest('hex')
+
+/** The line of a task, and the name of its file. */
+const lineOf = (task: Value): string => text(task.title).split(' ')[1] ?? ''
+
+const checkFolder = (repo: string, tasks: readonly Value[]): string[] =>
+  tasks.flatMap(task => {
+    if (task.status !== 'completed') return []
+    const file = `${lineOf(task)}.txt`
+    const lines = existsSync(join(repo, file)) ? readFileSync(join(repo, file), 'utf8') : ''
+    return lines === `${lineOf(task)}\n` ? [] : [`${file} holds ${JSON.stringify(lines)}`]
+  })
 
 const checkGit = (root: string, repo: string, tasks: readonly Value[], entries: readonly Entry[]): string[] => {
   const out: string[] = []
@@ -189,26 +258,40 @@ const checkGit = (root: string, repo: string, tasks: readonly Value[], entries: 
     out.push(`git fsck: ${error instanceof Error ? error.message.slice(0, 400) : error}`)
   }
   const all = new Set(git('rev-list', '--all').split('\n'))
-  for (const sha of names(join(root, 'ran'))
-    .filter(name => /^commit-/.test(name))
-    .map(name => name.slice('commit-'.length)))
-    if (!all.has(sha)) out.push(`commit ${sha} is reachable from no ref of the hub`)
-  const trunk = git('rev-list', '--first-parent', 'team/trunk').split('\n')
-  const base = execFileSync('git', ['-C', repo, 'rev-list', 'HEAD'], { encoding: 'utf8' }).trim().split('\n')
+  for (const { name } of marks(root)) {
+    const sha = /^commit-(.*)$/.exec(name)?.[1]
+    if (sha !== undefined && !all.has(sha)) out.push(`commit ${sha} is reachable from no ref of the hub`)
+  }
+  const trunk = git('log', '--first-parent', '--format=%H %T %s', 'team/trunk')
+    .split('\n')
+    .map(line => {
+      const [sha = '', tree = '', ...subject] = line.split(' ')
+      return { sha, tree, subject: subject.join(' ') }
+    })
+  /** The files on the trunk, by name: the blob of each. */
+  const files = new Map(
+    git('ls-tree', 'team/trunk')
+      .split('\n')
+      .map(line => [line.split('\t')[1] ?? '', line.split(/[ \t]/)[2] ?? '']),
+  )
+  const person = (...args: string[]) => execFileSync('git', ['-C', repo, ...args], { encoding: 'utf8' }).trim()
+  const base = person('rev-list', '--max-parents=0', 'HEAD')
+  if (person('rev-parse', 'HEAD') !== trunk[0]?.sha) out.push(`the person's branch is not at the trunk that was landed`)
+  const dirty = person('status', '--porcelain')
+  if (dirty !== '') out.push(`the person's work tree or index is torn: ${dirty}`)
   const verified = new Set(
     entries.flatMap(({ event, info }) => (event === 'verify.ended' && info?.ok === true ? [text(info.tree)] : [])),
   )
-  for (const sha of trunk)
-    if (!base.includes(sha) && !verified.has(git('rev-parse', `${sha}^{tree}`)))
-      out.push(`trunk commit ${sha} was never verified`)
-  const merges = git('log', '--first-parent', '--merges', '--format=%s', 'team/trunk').split('\n')
+  for (const { sha, tree } of trunk)
+    if (sha !== base && !verified.has(tree)) out.push(`trunk commit ${sha} was never verified`)
   for (const task of tasks) {
     const id = text(task.id)
     if ((task.result as Value | null)?.outcome !== 'merged') continue
-    const times = merges.filter(subject => subject.startsWith(`Merge task ${id}:`)).length
+    const times = trunk.filter(({ subject }) => subject.startsWith(`Merge task ${id}:`)).length
     if (times !== 1) out.push(`task ${id} was merged ${times} times`)
-    const lines = git('show', `team/trunk:t${id}.txt`)
-    if (lines !== id) out.push(`t${id}.txt on the trunk holds ${JSON.stringify(lines)}`)
+    const file = `${lineOf(task)}.txt`
+    if (files.get(file) !== blobOf(`${lineOf(task)}\n`))
+      out.push(`${file} on the trunk is ${files.get(file) ?? 'not there'}, and not its task's one line`)
   }
   return out
 }
@@ -219,22 +302,21 @@ const checkLeft = (root: string): string[] => {
   for (const pid of names('/proc').filter(name => /^\d+$/.test(name) && Number(name) !== process.pid)) {
     try {
       const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').join(' ')
-      if (words.includes(root)) out.push(`process ${pid} is left: ${words.slice(0, 160)}`)
+      const marked = readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`TEAM_COMMAND=${root}#`)
+      if (words.includes(root) || marked) out.push(`process ${pid} is left: ${words.slice(0, 160)}`)
     } catch {
       // It ended while it was looked at.
     }
   }
   const isTemporary = (name: string) => /\.tmp$|^\.epoch-|\.lock$|^sock|\.next$/.test(name)
-  for (const folder of [
-    '.team',
-    '.team/journal',
-    '.team/sessions',
-    '.tasks',
-    '.messages',
-    '.messages/requests',
-    '.team/hub.git',
-  ])
+  const folders = ['.team', '.team/journal', '.team/sessions', '.tasks', '.messages', '.messages/requests']
+  for (const folder of folders)
     for (const name of names(join(root, folder)).filter(isTemporary)) out.push(`${folder}/${name} is left`)
   for (const name of names(join(root, '.team', 'verify'))) out.push(`.team/verify/${name} is left`)
+  const repositories = ['.team/hub.git', ...names(join(root, 'team')).map(mate => `team/${mate}/repo/.git`)]
+  for (const folder of repositories) {
+    const there = existsSync(join(root, folder)) ? readdirSync(join(root, folder), { recursive: true }) : []
+    for (const name of there.map(String).filter(name => name.endsWith('.lock'))) out.push(`${folder}/${name} is left`)
+  }
   return out
 }

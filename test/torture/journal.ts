@@ -52,7 +52,7 @@ export const readJournal = (root: string): State => {
     length = epoch.prev?.bytes ?? 0
     epoch = epoch.prev ? epochs.get(epoch.prev.epoch) : undefined
   }
-  const faults: string[] = []
+  const faults = epochs.has(1) || epochs.size === 0 ? [] : ['the journal does not go back to its first epoch']
   const entries: Entry[] = []
   const records = new Map<string, Map<string, Value>>()
   const revs = new Map<string, number>()

@@ -2,26 +2,35 @@ import { randomBytes } from 'node:crypto'
 import type { Reply, ScriptedRequest } from '../../src/model/scripted.ts'
 
 const call = (name: string, args: object): Reply => ({ calls: [{ name, args }] })
+const some = () => randomBytes(5).toString('hex')
+
+interface Result {
+  readonly name: string
+  readonly args: string
+  readonly text: string
+}
 
 interface Since {
   readonly id: string
   readonly title: string
-  readonly results: readonly { readonly name: string; readonly args: string; readonly text: string }[]
+  readonly results: readonly Result[]
   readonly told: string
 }
 
 /** The last task that the model was given, what was answered to each call since, and what it was told since. */
 const since = ({ messages }: ScriptedRequest): Since | null => {
   for (let at = messages.length - 1; at >= 0; at--) {
-    const found = /<task id="([^"]+)"[^>]*>\n# ([^\n]*)/.exec(
+    const found = /<task id="([^"]+)"[^>]*>\n(?:<returned>[\s\S]*?<\/returned>\n)?# ([^\n]*)/.exec(
       messages[at]?.role === 'user' ? (messages[at]?.content ?? '') : '',
     )
     if (!found) continue
-    const results: { name: string; args: string; text: string }[] = []
+    const results: Result[] = []
     const calls = new Map<string, { name: string; args: string }>()
     let told = ''
     for (const message of messages.slice(at)) {
-      if (message.role === 'user') told += `${message.content}\n`
+      // What stands before the task in the same breath is about another one.
+      if (message.role === 'user')
+        told += `${message === messages[at] ? message.content?.slice(found.index) : message.content}\n`
       for (const each of message.tool_calls ?? [])
         calls.set(each.id, { name: each.function.name, args: each.function.arguments })
       if (message.role === 'tool')
@@ -36,45 +45,62 @@ const since = ({ messages }: ScriptedRequest): Since | null => {
 }
 
 /**
- * The one command of the tasks, a script of the workspace: it says so when this very call was run before, appends the task's
- * line once, commits it, and leaves the commit's name.
+ * The one command of the tasks, a script of the workspace: `sh act.sh <where it leaves its marks> <this very call> <the line>`.
+ * It says so when this call was run before, appends the line once to the file of its name, commits it where there is git (past a
+ * lock that a killed git left), and leaves the commit's name.
  */
 export const script = `set -u
+mkdir -p "$1"
 (set -C; : > "$1/call-$2") 2>/dev/null || echo "$2" >> "$1/twice"
-grep -qsx "$3" "t$3.txt" || echo "$3" >> "t$3.txt"
-git add -A
-git diff --cached --quiet || git commit -qm "task-$3" || exit 1
-: > "$1/commit-$(git rev-parse HEAD)"
+grep -qsx "$3" "$3.txt" || echo "$3" >> "$3.txt"
+if [ -d .git ]; then
+  rm -f .git/index.lock .git/HEAD.lock
+  git add -A
+  git diff --cached --quiet || git commit -qm "task-$3" || exit 1
+  : > "$1/commit-$(git rev-parse HEAD)"
+fi
 echo committed
 `
+
+/** What tasks are made of; the second word of a title is the name of its file. */
+export const kinds = ['work', 'ask', 'plan', 'lease', 'mail', 'permit', 'split', 'mail', 'work'] as const
 
 /**
  * What each teammate's model does, by the first word of its task's title. Every step may be asked for again after a crash cut
  * it off: then it is a new call, which does what is not done yet.
  */
 export const teammateModel =
-  (ran: string, team: readonly string[]) =>
+  (root: string, team: readonly string[]) =>
   (request: ScriptedRequest): Reply => {
     const at = since(request)
-    if (!at) return 'Read.'
+    if (!at || at.told.includes(`Task ${at.id} is not in your hands`)) return 'Read.'
     const { id, title, results, told } = at
     const last = results.at(-1)
     const ok = (name: string, word: RegExp) => results.some(each => each.name === name && word.test(each.text))
     const made = (name: string, word: string) => results.some(each => each.name === name && each.args.includes(word))
     if (last?.name === 'task' && /claimed done|no task in hand|not in your hands/.test(last.text)) return 'Done.'
-    const kind = title.split(' ')[0]
+    const [kind = '', file = ''] = title.split(' ')
+    const act = `sh act.sh ${root}/team/${request.model}/out/ran ${some()} ${file}`
+    const plan = { action: 'open', type: 'plan_request' }
     if (kind === 'ask' && !told.includes('was answered'))
       return made('ask_user', 'tabs') ? 'I wait.' : call('ask_user', { question: `tabs in ${id}?` })
     if (kind === 'plan' && !/was approved/.test(told))
-      return call('request', { action: 'open', type: 'plan_request', body: `append to t${id}.txt` })
+      return call('request', { ...plan, body: `append to ${file}.txt` })
+    if (kind === 'split' && !/was approved/.test(told))
+      return call('request', { ...plan, body: `more ${id}`, data: { tasks: [{ title: `work s${id}x${some()}` }] } })
     if (kind === 'lease' && !ok('request', /granted|you hold|fence/i) && !/was approved|granted/.test(told))
       return call('request', { action: 'open', type: 'resource_request', data: { kind: 'name', what: ['db'] } })
     if (kind === 'mail' && !made('message', 'word-')) {
       const to = team[(team.indexOf(request.model) + 1) % team.length] ?? ''
-      const word = `word-${request.model}-${id}-${randomBytes(4).toString('hex')}`
-      return call('message', { to, content: word })
+      return call('message', { to, content: `word-${request.model}-${id}-${some()}` })
     }
-    if (!ok('bash', /committed/))
-      return call('bash', { command: `sh act.sh ${ran} ${randomBytes(6).toString('hex')} ${id}` })
-    return call('task', { action: 'complete', summary: `t${id}.txt` })
+    if (ok('bash', /committed/)) return call('task', { action: 'complete', summary: `${file}.txt` })
+    if (kind !== 'permit') return call('bash', { command: act })
+    const asked = results.filter(({ name }) => name === 'bash')
+    const runs = asked.filter(({ text }) => !text.includes('It did not run')).length
+    const permits = told.split('Run exactly the same command again').length - 1
+    const before = asked.at(-1)
+    return before && permits > runs
+      ? call('bash', JSON.parse(before.args) as object)
+      : call('bash', { command: `env ${act}` })
   }

@@ -5,6 +5,7 @@ export interface Random {
   /** A whole number, 0 ≤ n < `below`. */
   below(below: number): number
   pick<T>(from: readonly T[]): T
+  shuffled<T>(from: readonly T[]): T[]
 }
 
 export const random = (seed: number): Random => {
@@ -24,6 +25,10 @@ export const random = (seed: number): Random => {
       const one = from[below(from.length)]
       if (one === undefined) throw new Error('nothing to pick from')
       return one
+    },
+    shuffled: from => {
+      const left = [...from]
+      return from.flatMap(() => left.splice(below(left.length), 1))
     },
   }
 }

@@ -1,249 +1,206 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { points } from '../../src/lib/points.ts'
+import { killVariable } from '../../src/lib/points.ts'
 import { type ScriptedServer, startScripted } from '../../src/model/scripted.ts'
-import type { RpcMethod, RpcParams } from '../../src/protocol/rpc.ts'
-import { connect } from '../../src/store/rpc/client.ts'
-import { check } from './check.ts'
-import { script, teammateModel } from './model.ts'
+import { check, type Promised } from './check.ts'
+import { type Ended, Ground, guest, type Kind, type Running, team } from './ground.ts'
+import { kinds, teammateModel } from './model.ts'
+import { Others } from './others.ts'
+import { type Death, deaths } from './plan.ts'
 import { type Random, random } from './random.ts'
-
-const team = ['alice', 'bob', 'carol'] as const
-const kinds = ['work', 'ask', 'plan', 'lease', 'mail', 'work'] as const
-const command = process.env.TEAM_BIN ?? 'dist/team.cjs'
-const env = {
-  PATH: process.env.PATH ?? '',
-  HOME: tmpdir(),
-  TMPDIR: tmpdir(),
-  TEAM_PARENT: 'off',
-  GIT_CONFIG_GLOBAL: '/dev/null',
-  GIT_CONFIG_SYSTEM: '/dev/null',
-}
 
 export interface Outcome {
   readonly kills: number
-  /** How often each point was reached; `any time` for those killed by the clock. */
+  /** How often each point was died at; `any time` for those killed by the clock. */
   readonly at: ReadonlyMap<string, number>
   readonly faults: readonly string[]
-  readonly root: string
+  /** Of the kills, and of what came after them. */
+  readonly seconds: string
+  readonly ground: Ground
+  readonly promised: Promised
 }
 
-/** One team through `kills` kills, then to its end in peace; what the checker finds after that. */
-export const torture = async (seed: number, kills: number): Promise<Outcome> => {
-  const world = new World(seed)
+/** One team through `kills` kills (fewer when it `isOver` before), then to its end in peace; what the checker finds after that. */
+export const torture = async (seed: number, kills: number, kind: Kind, isOver = () => false): Promise<Outcome> => {
+  const world = new World(seed, kind)
+  const began = performance.now()
+  const faults: string[] = []
+  let killed = began
   try {
     await world.begin()
-    await world.killing(kills)
-    const faults = await world.end()
-    return { kills: world.kills, at: world.at, faults, root: world.root }
+    await world.killing(kills, isOver)
+    killed = performance.now()
+    faults.push(...(await world.end()))
+  } catch (error) {
+    faults.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
   } finally {
     await world.close()
   }
+  const s = (ms: number) => Math.round(ms / 1000)
+  const seconds = `${s(killed - began)} + ${s(performance.now() - killed)}`
+  const { ground, promised } = world
+  return { kills: world.kills, at: world.at, faults, seconds, ground, promised }
 }
 
+/** In peace something moves at least so often, on the slowest machine. */
+const stillMs = 90_000
+
+/** How a daemon may say that another one has the root. */
+const held = /runs for .* already|is held by|holds /
+
 class World {
-  readonly root: string
+  readonly ground: Ground
   readonly at = new Map<string, number>()
   kills = 0
-  readonly #folder: string
-  readonly #repo: string
   readonly #random: Random
-  readonly #tasks = new Set<string>()
-  readonly #messages = new Map<string, string>()
-  readonly #decisions = new Map<string, string>()
+  readonly #die: () => Death
   readonly #stop = new AbortController()
+  readonly #running = new Set<Running>()
   #server: ScriptedServer | undefined
-  #child: ChildProcess | undefined
-  #n = 0
-  #said = ''
+  #others: Others | undefined
+  #daemon: number | undefined
+  /** How long a daemon takes until it is ready, here and now, in milliseconds. */
+  #pace = 1500
 
-  constructor(seed: number) {
+  constructor(seed: number, kind: Kind) {
     this.#random = random(seed)
-    this.#folder = realpathSync(mkdtempSync(join(tmpdir(), 'team-torture-')))
-    this.root = join(this.#folder, 'root')
-    this.#repo = join(this.#folder, 'repo')
+    this.#die = deaths(this.#random, point => this.at.get(point) ?? 0)
+    this.ground = new Ground(kind)
+  }
+
+  get promised(): Promised {
+    return this.#others?.promised ?? { tasks: new Set(), messages: new Map(), decisions: new Map() }
   }
 
   async begin(): Promise<void> {
-    const ran = join(this.root, 'ran')
-    mkdirSync(ran, { recursive: true })
-    mkdirSync(join(this.root, '.tasks'))
-    mkdirSync(join(this.root, '.messages'))
-    const git = (...args: string[]) => execFileSync('git', args, { cwd: this.#repo, env })
-    mkdirSync(this.#repo)
-    git('init', '-q', '-b', 'main')
-    git('config', 'user.name', 'Ada')
-    git('config', 'user.email', 'ada@example.invalid')
-    writeFileSync(join(this.#repo, 'act.sh'), script)
-    git('add', '-A')
-    git('commit', '-qm', 'start')
-    this.#server = await startScripted(teammateModel(ran, team))
-    const config = {
-      workspace: this.#repo,
-      mode: 'git',
-      sandbox: 'off',
-      permissions: { allow: ['sh *'] },
-      lead: 'alice',
-      model: { provider: 'scripted', baseURL: this.#server.baseURL },
-      teammates: team.map(name => ({ name, model: { name } })),
-      approvals: { plan_request: 'human' },
-      verify: 'sh -n act.sh',
-      limits: { restarts: 1000, inboxBytes: 2000, graceSeconds: 5 },
-    }
-    writeFileSync(join(this.root, 'config.json'), JSON.stringify(config))
-    for (let i = 0; i < 4; i++) this.#drop()
+    const { root } = this.ground
+    this.#server = await startScripted(teammateModel(root, team))
+    this.ground.configure(this.#server.baseURL, team)
+    this.#others = new Others(this.ground, this.#random, this.#server.baseURL, what => this.#died(what))
+    for (const kind of new Set(kinds)) this.#others.drop(kind)
+    this.#others.append()
   }
 
   /** Daemons, one after the other, each killed; meanwhile others write. */
-  async killing(kills: number): Promise<void> {
-    const writing = this.#write()
-    while (this.kills < kills) {
-      const byClock = this.#random.next() < 0.4
-      const point = byClock ? null : this.#random.pick(points)
-      const count = 1 + Math.floor(this.#random.next() ** 2 * 12)
-      const ms = this.#random.below(2500)
-      const child = this.#up(point === null ? {} : { TEAM_KILL_AT: `${point}:${count}` })
-      const ended = this.#ended(child)
-      // A point that is not reached in time: by the clock after all.
-      const timer = setTimeout(() => child.kill('SIGKILL'), byClock ? 100 + ms : 6000)
-      const how = await ended
-      clearTimeout(timer)
-      if (how !== 'SIGKILL') throw new Error(`the daemon ended by itself (${how}): ${this.#said.slice(-2000)}`)
-      this.kills++
-      const where = byClock || child.killed ? 'any time' : (point ?? '')
-      this.at.set(where, (this.at.get(where) ?? 0) + 1)
-      if (/\n {4}at /.test(this.#said)) throw new Error(`a stack trace: ${this.#said.slice(-2000)}`)
+  async killing(kills: number, isOver: () => boolean): Promise<void> {
+    const others = this.#acting()
+    while (this.kills < kills && !isOver()) {
+      await this.#life()
+      // Nobody holds the root: whoever comes now does, for a moment.
+      if (this.#random.next() < 0.05) await this.#others?.command()
     }
     this.#stop.abort()
-    await writing
+    await others
+  }
+
+  /** A daemon until its death; now and then a second one that was started beside it or just after it, and takes over. */
+  async #life(): Promise<void> {
+    const first = this.#until(this.#die())
+    if (this.#random.next() < 0.9) return void (await first)
+    if (this.#random.next() < 0.7) await sleep(this.#random.below(this.#pace))
+    await Promise.all([first, this.#until({ kind: 'clock', after: 1 + this.#random.next() })])
+  }
+
+  async #until(death: Death): Promise<void> {
+    // Now and then a teammate's thread ends on the way, as one does that blows its heap.
+    const exit = this.#random.next() < 0.15 ? [`session.write:${3 + this.#random.below(15)}:exit`] : []
+    const arms = [...(death.kind === 'points' ? death.at : []), ...exit].join(',')
+    const began = performance.now()
+    const run = this.#up(arms === '' ? {} : { [killVariable]: arms })
+    // A point that is not come to in time: by the clock after all.
+    const timer = setTimeout(
+      () => run.child.kill('SIGKILL'),
+      death.kind === 'clock' ? this.#pace * death.after : this.#pace * 3,
+    )
+    let isReady = false
+    run.child.stdout?.on('data', () => {
+      if (isReady || !run.said().includes('ready, pid')) return
+      isReady = true
+      this.#pace = Math.round((this.#pace + performance.now() - began) / 2)
+    })
+    const { how, said } = await run.ended
+    clearTimeout(timer)
+    for (const [, point = ''] of said.matchAll(/^thread ended at (.*)$/gm)) this.#died(`a thread at ${point}`)
+    if (/\n {4}at |This is a bug/.test(said)) throw new Error(`a daemon said: ${said.slice(-2000)}`)
+    if (how === 'SIGKILL') this.#died(/^killed at (.*)$/m.exec(said)?.[1] ?? 'any time')
+    else if (how !== 1 || !held.test(said)) throw new Error(`the daemon ended by itself (${how}): ${said.slice(-2000)}`)
   }
 
   /** In peace until everything is done, then down. */
   async end(): Promise<string[]> {
-    const child = this.#up({})
-    const ended = this.#ended(child)
-    const until = Date.now() + 120_000
-    let open = ''
-    while (Date.now() < until) {
-      await this.#decide()
-      const status = await this.#ask('status', {})
-      if (status) {
-        const left = status.tasks.filter(task => !['completed', 'failed', 'cancelled'].includes(task.status))
-        const busy = status.teammates.filter(mate => mate.state !== 'idle' || mate.unread > 0)
-        open = [
-          ...left.map(task => `task ${task.id} ${task.shown} ${task.why}`),
-          ...busy.map(mate => `${mate.name} ${mate.state}`),
-        ].join('; ')
-        if (left.length === 0 && busy.length === 0 && status.requests.length === 0) break
-      }
-      await sleep(50)
+    const others = this.#others
+    const baseURL = this.#server?.baseURL
+    if (!others || baseURL === undefined) throw new Error('it was never begun')
+    this.ground.configure(baseURL, [...team, guest])
+    const { ended } = this.#up({})
+    const open = await this.#peace(others)
+    const faults = [...others.faults]
+    if (open !== '') faults.push(`not done in time: ${open}`)
+    if (this.ground.kind !== 'dir') {
+      const { how, said } = await this.ground.run(['land']).ended
+      if (how !== 0) faults.push(`team land ended with ${how}: ${said}`)
     }
-    await new Promise<void>((resolve, reject) => {
-      const down = spawn(process.execPath, [command, 'down', '--root', this.root], { env, stdio: 'ignore' })
-      down.on('error', reject)
-      down.on('exit', () => resolve())
-    })
-    const how = await ended
-    return [
-      ...(open === '' ? [] : [`not done in time: ${open}`]),
-      ...(how === 0 ? [] : [`the daemon ended with ${how}: ${this.#said.slice(-1000)}`]),
-      ...check(this.root, this.#repo, { tasks: this.#tasks, messages: this.#messages, decisions: this.#decisions }),
-    ]
+    await this.ground.run(['down']).ended
+    const { how, said }: Ended = await ended
+    if (how !== 0) faults.push(`the daemon ended with ${how}: ${said.slice(-1000)}`)
+    return [...faults, ...check(this.ground, others.promised)]
+  }
+
+  /** Until nothing is left to do; what was left when nothing had moved for too long. A person decides, restarts, and tries again what a killed git failed. */
+  async #peace(others: Others): Promise<string> {
+    let open = 'no daemon answers'
+    let before = ''
+    for (let until = Date.now() + stillMs; Date.now() < until; await sleep(100)) {
+      if (open !== before) until = Date.now() + stillMs
+      before = open
+
+      await others.decide()
+      const status = await this.ground.ask('status', {})
+      if (!status) continue
+      for (const { name, state } of status.teammates)
+        if (state === 'stopped' || state === 'failed') await this.ground.ask('teammate.restart', { name })
+      for (const { id, status: how, error } of status.tasks)
+        if (how === 'failed' && killedGit.test(error ?? '')) await this.ground.ask('task.retry', { id })
+      const left = status.tasks.filter(task => !['completed', 'failed', 'cancelled'].includes(task.status))
+      const busy = status.teammates.filter(mate => mate.state !== 'idle' || mate.unread > 0)
+      open = [
+        ...left.map(task => `task ${task.id} ${task.shown} ${task.why}`),
+        ...busy.map(mate => `${mate.name} ${mate.state} ${mate.unread} unread`),
+        ...status.requests.map(({ id }) => id),
+      ].join('; ')
+      if (open === '' && status.teammates.some(({ name }) => name === guest)) return ''
+    }
+    return open
   }
 
   async close(): Promise<void> {
     this.#stop.abort()
-    if (this.#child?.exitCode === null && this.#child.signalCode === null) this.#child.kill('SIGKILL')
+    for (const { child, ended } of [...this.#running]) {
+      child.kill('SIGKILL')
+      await ended
+    }
     await this.#server?.close()
   }
 
-  #up(more: Record<string, string>): ChildProcess {
-    this.#said = ''
-    const child = spawn(process.execPath, [command, 'up', '--root', this.root], {
-      env: { ...env, ...more },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    for (const stream of [child.stdout, child.stderr])
-      stream.on('data', (chunk: Buffer) => {
-        this.#said = (this.#said + chunk.toString('utf8')).slice(-20_000)
-      })
-    this.#child = child
-    return child
+  #up(more: Readonly<Record<string, string>>): Running {
+    const run = this.ground.run(['up'], more)
+    this.#running.add(run)
+    this.#daemon = run.child.pid
+    void run.ended.then(() => this.#running.delete(run))
+    return run
   }
 
-  #ended(child: ChildProcess): Promise<number | string | null> {
-    return new Promise(resolve => child.on('close', (code, signal) => resolve(signal ?? code)))
+  #died(where: string): void {
+    this.kills++
+    this.at.set(where, (this.at.get(where) ?? 0) + 1)
   }
 
-  /** What people and other programs do meanwhile: drop tasks, add them, append mail, send it, decide. */
-  async #write(): Promise<void> {
+  async #acting(): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      const what = this.#random.below(6)
-      if (what === 0) this.#drop()
-      else if (what === 1) await this.#add()
-      else if (what === 2) this.#append()
-      else if (what === 3) await this.#send()
-      else await this.#decide()
-      await sleep(100 + this.#random.below(500))
-    }
-  }
-
-  #title(): string {
-    return `${this.#random.pick(kinds)} ${++this.#n}`
-  }
-
-  #drop(): void {
-    const title = this.#title()
-    const file = join(this.root, '.tasks', `drop-${this.#n}.json`)
-    const beside = join(this.#folder, `drop-${this.#n}`)
-    writeFileSync(beside, JSON.stringify({ title }))
-    renameSync(beside, file)
-    this.#tasks.add(title)
-  }
-
-  async #add(): Promise<void> {
-    const title = this.#title()
-    if (await this.#ask('task.add', { tasks: [{ title }] })) this.#tasks.add(title)
-  }
-
-  #append(): void {
-    const to = this.#random.pick(team)
-    const word = `word-file-${++this.#n}`
-    appendFileSync(
-      join(this.root, '.messages', `${to}.inbox.jsonl`),
-      `${JSON.stringify({ from: 'ada', to, type: 'info', content: word })}\n`,
-    )
-    this.#messages.set(word, to)
-  }
-
-  async #send(): Promise<void> {
-    const to = this.#random.pick(team)
-    const word = `word-socket-${++this.#n}`
-    if (await this.#ask('message.send', { to, content: word })) this.#messages.set(word, to)
-  }
-
-  async #decide(): Promise<void> {
-    const listed = await this.#ask('request.list', {})
-    for (const { id, type, to } of listed?.requests ?? []) {
-      if (to !== 'human') continue
-      const reason = type === 'question' ? { reason: 'yes' } : {}
-      if (await this.#ask('request.decide', { id, decision: 'approve', ...reason })) this.#decisions.set(id, 'approved')
-    }
-  }
-
-  /** null where no daemon is there, or it went before it answered. */
-  async #ask<M extends RpcMethod>(method: M, params: RpcParams<M>) {
-    if (!existsSync(join(this.root, '.team'))) return null
-    const client = await connect(this.root)
-    if (!client.ok) return null
-    try {
-      const told = await client.value.call(method, params)
-      return told.ok ? told.value : null
-    } finally {
-      client.value.close()
+      await this.#others?.act(this.#daemon)
+      await sleep(20 + this.#random.below(this.#pace / 4))
     }
   }
 }
+
+/** What a task says whose merge was cut off by the end of a git. */
+const killedGit = /ended by SIGKILL|git is locked by \S*hub\.git|could not run/

@@ -1,4 +1,4 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Session } from '../../src/agent/session.ts'
@@ -14,7 +14,7 @@ beforeEach(() => {
   home = folder()
   file = join(home.path, 'sessions', 'alice.jsonl')
   told = []
-  session = unwrap(Session.open(file, clock, text => told.push(text)))
+  session = unwrap(Session.open(file, clock, { tell: text => told.push(text) }))
   session.begin('you are a test', false)
   session.take([{ k: 'note', text: 'before' }])
 })
@@ -45,4 +45,16 @@ test('a file that another one took the place of is left alone: nothing goes on f
   expect(() => session.take([{ k: 'note', text: 'after' }])).toThrow(`${file} was replaced`)
   expect(readFileSync(file, 'utf8')).toBe('of another\n')
   expect(told).toEqual([])
+})
+
+test('a session that was being put away when its thread died is put away once: no file holds a history a second time', () => {
+  session.close()
+  // Killed after the old file had got its second name, and before the new one took its place.
+  linkSync(file, join(dirname(file), 'alice.1.jsonl'))
+  session = unwrap(Session.open(file, clock, { rotateBytes: 1 }))
+  session.begin('you are a test', false)
+  session.begin('you are a test', false)
+  expect(readdirSync(dirname(file)).sort()).toEqual(['alice.1.jsonl', 'alice.2.jsonl', 'alice.jsonl'])
+  const kept = (n: number) => readFileSync(join(dirname(file), `alice.${n}.jsonl`), 'utf8')
+  expect([kept(1).includes('before'), kept(2).includes('before'), notes()]).toEqual([true, false, null])
 })

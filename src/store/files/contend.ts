@@ -140,6 +140,15 @@ const removeSockets = (place: SocketPlace, last: string, mine: string): void => 
   }
 }
 
+const lockOf = (team: string): string => join(team, 'holder.lock')
+const staleMs = 5000
+
+/** Removes the lock of a contender that died at it and whom the holder did without: nobody waits for it any more. */
+export const removeOldLock = (team: string, clock: Clock): void => {
+  const stat = statSync(lockOf(team), { throwIfNoEntry: false })
+  if (stat && clock.wall() - stat.mtimeMs > staleMs) rmSync(lockOf(team), { recursive: true, force: true })
+}
+
 /**
  * Runs `act` while no other contender does, as a rule. It only keeps take-overs quiet: a lock that is old is broken by
  * whoever waits for it, perhaps by two at once, and a lock that cannot be had in time is done without. Which of them
@@ -152,8 +161,8 @@ export const quietly = async <T>(team: string, clock: Clock, act: () => Promise<
     try {
       release = await lock(team, {
         realpath: true,
-        lockfilePath: join(team, 'holder.lock'),
-        stale: 5000,
+        lockfilePath: lockOf(team),
+        stale: staleMs,
         update: 1000,
         retries: 0,
         // Losing it is no harm, see above.

@@ -11,7 +11,7 @@ import { holderFile, prepareSocketFolder, readHolderFile, socketPlace } from '..
 import { StateStore } from '../state.ts'
 import type { Store } from '../store.ts'
 import { writeAnew } from './anew.ts'
-import { contend, journalFolder, quietly, type Taken, teamFolder } from './contend.ts'
+import { contend, journalFolder, quietly, removeOldLock, type Taken, teamFolder } from './contend.ts'
 import { fold, type Keep } from './fold.ts'
 import { FileJournal } from './journal.ts'
 import type { Cut } from './replay.ts'
@@ -289,6 +289,7 @@ class FileHolder implements Holder {
     }
     await watching
     await this.#finding
+    removeOldLock(teamFolder(this.#root), this.#clock)
     // Nothing is written any more. While the socket listens nobody else can begin, so what is removed here is ours,
     // unless another holder superseded this one.
     try {

@@ -186,6 +186,7 @@ export class InboxFile {
     makeFolder(this.#archive)
     const file = `${name}.${lastNumber(this.#archive, name) + 1}.jsonl`
     flushFile(this.path)
+    reach('inbox.rotate')
     renameSync(this.path, join(this.#archive, file))
     reach('inbox.rotated')
     closeSync(openPlain(this.path, appending, 0o600))
