@@ -7,6 +7,7 @@ import { probeSandbox } from '../sandbox/probe.ts'
 import type { Probe } from '../sandbox/shell.ts'
 import { checkPlaces } from '../store/places.ts'
 import { findRoot, type LoadedConfig, loadConfig } from '../store/root.ts'
+import { checkVersions } from '../store/versions.ts'
 import { startDaemon } from '../supervisor/daemon.ts'
 import type { Daemon } from '../supervisor/daemon-options.ts'
 import { AllStarted } from './all-started.ts'
@@ -105,6 +106,8 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<En
   if (!loaded.ok) return loaded
   const places = checkPlaces(root)
   if (!places.ok) return places
+  const versions = checkVersions(root)
+  if (!versions.ok) return versions
   if (args.detach && !args.detached) {
     const detached = await detach(cli, root, args)
     return detached.ok ? ok({ exit: detached.value, isDisk: false }) : detached

@@ -8,6 +8,7 @@ import { hold, openReadOnly } from '../store/index.ts'
 import { checkPlaces } from '../store/places.ts'
 import { layout } from '../store/root.ts'
 import type { Store } from '../store/store.ts'
+import { checkVersions } from '../store/versions.ts'
 import { makeCore } from './core.ts'
 import { Folders } from './folders.ts'
 import { makeHandlers } from './handlers.ts'
@@ -41,6 +42,8 @@ export interface Offline {
 export const holdForAMoment = async (o: OfflineOptions, waitMs = 10_000): Promise<Result<Offline>> => {
   const places = checkPlaces(o.root)
   if (!places.ok) return places
+  const versions = checkVersions(o.root)
+  if (!versions.ok) return versions
   const held = await hold(o.root, 'cli', { version: o.version, clock: o.clock, waitMs, takeover: false })
   if (!held.ok) return held
   const { store, hello } = held.value
@@ -96,6 +99,8 @@ export const holdForAMoment = async (o: OfflineOptions, waitMs = 10_000): Promis
 
 /** The state as the last holder left it, for a reading command while no daemon runs. Changes are refused by the store. */
 export const readOnly = async (o: OfflineOptions): Promise<Result<Offline>> => {
+  const versions = checkVersions(o.root)
+  if (!versions.ok) return versions
   const opened = await openReadOnly(o.root, o.clock)
   if (!opened.ok) {
     const places = checkPlaces(o.root)

@@ -7,6 +7,7 @@ import { openReadOnly } from '../../store/index.ts'
 import { checkPlaces } from '../../store/places.ts'
 import { type LoadedConfig, layout, loadConfig } from '../../store/root.ts'
 import { clientSocket } from '../../store/rpc/socket-path.ts'
+import { checkVersions } from '../../store/versions.ts'
 import type { Cli } from '../cli.ts'
 import { connectDaemon } from '../connect-daemon.ts'
 import { plural } from '../render/text.ts'
@@ -22,6 +23,16 @@ export const rootChecks = async (cli: Cli, root: string, probe: Probe, isFixing:
   if (!places.ok) {
     // What lies in them cannot be looked at before that is mended.
     checks.push({ what: 'folders', state: 'fail', detail: places.fault.message, remedy: places.fault.hint ?? null })
+    return ok(checks)
+  }
+  const versions = checkVersions(root)
+  if (!versions.ok) {
+    checks.push({
+      what: 'versions',
+      state: 'fail',
+      detail: versions.fault.message,
+      remedy: versions.fault.hint ?? null,
+    })
     return ok(checks)
   }
   const loaded = loadConfig(root)
