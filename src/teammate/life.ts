@@ -75,6 +75,7 @@ export class Life {
     this.#call = watched(name, o.call, {
       taskLeft: how => {
         if (this.#inHand) this.#left = { how, gone: false }
+        else if (this.#next?.id === this.#known?.id) this.#next = null
         this.#voice.leaves()
         this.#known = null
       },

@@ -500,6 +500,27 @@ describe('after a crash', () => {
     await second.stop()
     first.session.close()
   })
+  test('a task that is ended in the turn for mail before it is given again is not begun anew when that word comes', async () => {
+    const first = await live([{ chunks: [], ends: 'hang' }])
+    first.life.hear({ t: 'assign', task: task('7') })
+    await until(() => first.requests.length === 1, 'working')
+    await first.stop()
+    holder.task = { id: '7', status: 'in_progress', owner: 'alice', claimed: null }
+    holder.mail('news')
+    let isGiven = false
+    const second = await live((_request, n) => {
+      // On its way while the model thinks.
+      if (n === 0) {
+        second.life.hear({ t: 'assign', task: task('7') })
+        isGiven = true
+      }
+      return n === 0 ? complete() : 'done'
+    })
+    await until(() => second.requests.length >= 2 && second.states().at(-1) === 'idle', 'idle again')
+    expect([isGiven, second.requests.length, holder.asks('task.complete').length]).toEqual([true, 2, 1])
+    expect(holder.asks('task.fail')).toEqual([])
+    await second.stop()
+  })
   test('a task that left its hands meanwhile is closed, and a mail turn that was cut off is taken up again', async () => {
     const first = await live([{ chunks: [], ends: 'hang' }])
     first.life.hear({ t: 'assign', task: task('7') })
