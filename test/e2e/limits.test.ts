@@ -200,7 +200,7 @@ describe('what the system gives', () => {
       60_000,
     )
     if (child.exitCode !== null || child.signalCode !== null) {
-      expect([child.exitCode, child.signalCode, err]).toEqual([
+      expect([child.exitCode, child.signalCode, out + err]).toEqual([
         1,
         null,
         expect.stringMatching(/EMFILE|too many open files|handles/i),
