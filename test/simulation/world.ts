@@ -28,8 +28,8 @@ export interface WorldOptions {
   readonly team: Team
   readonly isGit: boolean
   readonly makeBody: (world: World, name: string, post: (message: FromThread) => void, end: () => void) => Actor
-  /** Tokens that the models used in all, by what the sessions say. */
-  readonly used: () => number
+  /** Tokens that the models used in all, by what the sessions say; null where nobody counts. */
+  readonly used: (() => number) | null
   readonly trace?: (text: string) => void
 }
 
@@ -399,6 +399,17 @@ export class World {
     this.#fence = fence
   }
 
+  /** What stands at this place of an inbox is in the context now, by its reader's mark; or it became a task. */
+  entered(name: string, index: number): void {
+    const id = this.disk.durable.messages.get(`inbox/${name} ${index}`)
+    try {
+      must(id !== undefined, () => `entry ${index} of the inbox of ${name} was taken in before it was durable`)
+      this.mail(name, index, id ?? '')
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
   /** A message enters a context. */
   mail(name: string, index: number, id: string): void {
     const context = this.contexts.get(name) ?? new Map<number, string>()
@@ -462,7 +473,8 @@ export class World {
     }
     let spent = 0
     for (const [, { value }] of store.spending.list()) spent += value.input + value.output
-    must(spent === this.#o.used(), () => `${spent} tokens are counted, and ${this.#o.used()} were used`)
+    const used = this.#o.used?.() ?? spent
+    must(spent === used, () => `${spent} tokens are counted, and ${used} were used`)
     for (const [id, { value }] of store.requests.list())
       must(value.effect?.step !== 'intent' || isLease(value), () => `${id}: its effect was begun and never ended`)
     for (const [id, { value }] of store.tasks.list())
@@ -471,6 +483,16 @@ export class World {
           [...this.hub.merged.values()].includes(value.result.commit ?? ''),
           () => `task ${id} counts as merged and is not`,
         )
+  }
+
+  /** What somebody is asked for and should do now, as the arguments of the request tool; null where nothing is. */
+  askedOf(name: string): { action: string; id: string; body?: string; decision?: string } | null {
+    for (const [id, { value }] of this.holder.store.requests.list()) {
+      if (value.outcome !== null) continue
+      if (value.status === 'needs_info' && value.from === name) return { action: 'answer', id, body: 'so' }
+      if (value.status === 'pending' && value.to === name) return { action: 'decide', id, decision: 'approve' }
+    }
+    return null
   }
 
   /** What a person does who wants it to go on; false where nobody waits for one. */
