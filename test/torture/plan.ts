@@ -51,17 +51,21 @@ const all: readonly Known[] = [] as readonly Point[]
 void all
 
 /**
- * Deaths by the random numbers, and by what was died at before in this world (`times`): of the late points those that were hit
- * least are laid out, several at once, so that what the moment brings comes first.
+ * Deaths by the random numbers, and by what was died at before in this world (`times`): those points first that were hit least,
+ * and of the late ones several at once, so that what the moment brings comes first.
  */
-export const deaths = (random: Random, times: (point: string) => number) => (): Death => {
-  const how = random.next()
-  if (how < 0.1) return { kind: 'clock', after: random.next() * 2 }
-  if (how < 0.2) return { kind: 'points', at: [`*:${1 + Math.floor(random.next() ** 2 * 250)}`] }
-  if (how < 0.5) {
-    const point = random.pick(Object.keys(early) as (keyof typeof early)[])
-    return { kind: 'points', at: [`${point}:${1 + Math.floor(random.next() ** 2 * early[point])}`] }
+export const deaths = (random: Random, times: (point: string) => number): (() => Death) => {
+  const leastHit = <P extends string>(points: readonly P[]): P[] =>
+    random.shuffled(points).sort((a, b) => times(a) - times(b))
+  return () => {
+    const how = random.next()
+    if (how < 0.1) return { kind: 'clock', after: random.next() * 2 }
+    if (how < 0.2) return { kind: 'points', at: [`*:${1 + Math.floor(random.next() ** 2 * 250)}`] }
+    if (how < 0.5) {
+      const point = random.pick(leastHit(Object.keys(early) as (keyof typeof early)[]).slice(0, 3))
+      return { kind: 'points', at: [`${point}:${1 + Math.floor(random.next() ** 2 * early[point])}`] }
+    }
+    const some = leastHit(late).slice(0, 6)
+    return { kind: 'points', at: some.map(point => `${point}:${1 + Math.floor(random.next() ** 3 * 3)}`) }
   }
-  const least = random.shuffled(late).sort((a, b) => times(a) - times(b))
-  return { kind: 'points', at: least.slice(0, 6).map(point => `${point}:${1 + Math.floor(random.next() ** 3 * 3)}`) }
 }
