@@ -37,7 +37,7 @@ test('a teammate that makes the same call over and over is noted, shown and told
   const daemon = await team.up()
   await until(() => team.requests('alice').length === 21)
   expect(await stall()).toBe('the same call of read_file, with the same result, 8 times in a row')
-  expect(await teamOk(['status', '--root', team.root])).toMatch(/alice .*looping: the same call of read_file/)
+  expect(await teamOk(['status', '--root', team.root])).toMatch(/alice .*looping for [^:]*: the same call of read_file/)
   const told = (await inboxOf(team.root, 'boss')).items.filter(({ stored }) =>
     stored.message.id.startsWith('msg_stalled'),
   )

@@ -82,7 +82,7 @@ const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): stri
         oneLine(mate.model.replace(/^(.+)\/\1$/, '$1'), 30),
         [
           ...(mate.waiting ? [`waits for ${oneLine(mate.waiting.what, 60)} (${oneLine(mate.waiting.whom, 40)})`] : []),
-          ...held(mate.heldUp, c),
+          ...held(mate.heldUp, now, c),
           ...(mate.restarts > 0 ? [plural(mate.restarts, 'restart')] : []),
           ...(mate.reason === null ? [] : [oneLine(mate.reason, 100)]),
         ].join('; '),
@@ -91,13 +91,13 @@ const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): stri
     '  ',
   )
 
-/** What it does in vain; a wait and a death are told beside it. */
-const held = (heldUp: TeammateStatus['heldUp'], c: Paint): string[] =>
-  heldUp?.how === 'looping' || heldUp?.how === 'stuck'
-    ? [c.yellow(`${heldUp.how}: ${oneLine(heldUp.what, 100)}`)]
-    : heldUp?.how === 'dead'
-      ? [c.yellow('dead')]
-      : []
+/** What it does in vain, or that it is dead, since when, and what ends that. What it waits for, and what it died of, is told beside it. */
+const held = (heldUp: TeammateStatus['heldUp'], now: number, c: Paint): string[] => {
+  if (heldUp === null || heldUp.how === 'waiting') return []
+  const { how, what, since, remedy } = heldUp
+  const said = how === 'dead' ? '' : `: ${oneLine(what, 100)}`
+  return [`${c.yellow(`${how} for ${span(now - Date.parse(since))}${said}`)} (${oneLine(remedy, 140)})`]
+}
 
 const order = ['working', 'claimed', 'ready', 'blocked', 'waiting', 'failed', 'unverified', 'completed', 'cancelled']
 /** Screens name so many of a kind; the rest is counted. */
