@@ -60,6 +60,8 @@ export const startTeam = async ({ root, entry = stub, onEntry = () => {}, librar
       clock,
       once: false,
       takeover: false,
+      // A parent would be told whose work runs.
+      onWork: () => {},
       onEntry(entry) {
         // Without it the work would never be done.
         if (entry.event === 'teammate.failed') throw new Error(`a teammate was given up: ${JSON.stringify(entry.info)}`)
