@@ -130,16 +130,24 @@ const recordedBase = async (git: Git): Promise<string | undefined> => {
 
 const assemble = (opened: HubRepository, made: boolean, mended: readonly string[]): Hub => {
   let seen: Promise<Standing> | null = null
+  const since = now(opened.dir)
+  /** A git failed: it may have been killed with a lock in its hands. */
+  let mayBeLocked = false
   // Every change of the hub's refs happens in a turn, so what was seen holds until one ends, whatever became of it.
   const hub: HubRepository = {
     ...opened,
-    git: ofSound(opened),
+    git: ofSound(opened, () => {
+      mayBeLocked = true
+    }),
     inTurn: act =>
-      opened.inTurn(() =>
-        act().finally(() => {
+      opened.inTurn(() => {
+        // Nobody else changes refs now, so what is locked since this holder began is locked by one that is dead.
+        if (mayBeLocked) removeOldLocks(opened.dir, since)
+        mayBeLocked = false
+        return act().finally(() => {
           seen = null
-        }),
-      ),
+        })
+      }),
   }
   const broken = ({ message, hint, cause }: Fault) => {
     const text = message.startsWith(hub.dir) ? message : `${hub.dir}: ${message}`
@@ -223,10 +231,11 @@ const damaged = (dir: string): Result<null> => {
 
 /** Git in the hub: where that is damaged it says so, whatever a command made of it ("there is no such ref"). */
 const ofSound =
-  ({ dir, git }: HubRepository): Git =>
+  ({ dir, git }: HubRepository, onFault: () => void): Git =>
   async (args, options) => {
     const done = await git(args, options)
     if (done.ok && done.value.code === 0) return done
+    if (!done.ok) onFault()
     const sound = damaged(dir)
     return sound.ok ? done : sound
   }
@@ -312,21 +321,28 @@ const checkHub = async (hub: HubRepository): Promise<Result<string[]>> => {
 
 const lockSeconds = 60
 
-/**
- * The hub is written by the holder's git children alone, none of which lives for a minute while it holds a lock. Ages are measured
- * against a file made just now, by the file system's own clock.
- */
-const removeOldLocks = (dir: string): string[] => {
+/** The time by the file system's own clock: of a file made just now. */
+const now = (dir: string): number => {
   const probe = join(dir, `.now-${randomBytes(4).toString('hex')}`)
   mkdirSync(probe)
-  const now = statSync(probe).mtimeMs
+  const { mtimeMs } = statSync(probe)
   rmSync(probe, { recursive: true })
+  return mtimeMs
+}
+
+/**
+ * The hub is written by the holder's git children alone, none of which lives for a minute while it holds a lock: takes away
+ * what is older than that, or was made `since` then, where the caller knows that no git of this holder changes refs.
+ */
+const removeOldLocks = (dir: string, since = Number.POSITIVE_INFINITY): string[] => {
+  const at = now(dir)
   return readdirSync(dir, { recursive: true, withFileTypes: true })
     .filter(entry => entry.isFile() && entry.name.endsWith('.lock') && !entry.parentPath.includes(`${dir}/objects`))
     .flatMap(entry => {
       const path = join(entry.parentPath, entry.name)
-      const age = Math.round((now - statSync(path).mtimeMs) / 1000)
-      if (age < lockSeconds) return []
+      const { mtimeMs } = statSync(path)
+      const age = Math.round((at - mtimeMs) / 1000)
+      if (age < lockSeconds && mtimeMs < since) return []
       rmSync(path, { force: true })
       return [`removed ${path}, ${age} s old`]
     })

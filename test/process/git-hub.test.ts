@@ -116,6 +116,21 @@ describe('making the hub', () => {
     expect(existsSync(old)).toBe(false)
     expect(existsSync(young)).toBe(true)
   })
+
+  test('a lock of a git that was killed under this holder is gone at the next change of refs; an older one, perhaps of a living git, is not', async () => {
+    const repo = initRepo(join(folder.dir, 'ws'))
+    unwrap(await open(repo.dir))
+    const older = join(folder.dir, 'root/.team/hub.git/config.lock')
+    writeFileSync(older, '')
+    const hub = unwrap(await open(repo.dir))
+    const lock = join(hub.dir, 'refs/team/base.lock')
+    writeFileSync(lock, '')
+    const head = repo.commit('More', { 'b.txt': 'two\n' })
+    expect(await hub.refreshBase()).toMatchObject({ ok: false, fault: { code: 'held' } })
+    unwrap(await hub.refreshBase())
+    expect(repoAt(hub.dir).git('rev-parse', 'refs/team/base').trim()).toBe(head)
+    expect([existsSync(lock), existsSync(older)]).toEqual([false, true])
+  })
 })
 
 describe('what cannot be worked on is refused with its remedy, and nothing is made', () => {
