@@ -2,9 +2,11 @@ import { readFileSync } from 'node:fs'
 import { delay } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { DownReport, Hello } from '../protocol/rpc.ts'
+import { findRoot } from '../store/find-root.ts'
 import { connect } from '../store/rpc/client.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
 import { downLines } from './render/down.ts'
+import { endParents } from './waiting.ts'
 import { type Team, withTeam } from './with-team.ts'
 
 /** `team down`. */
@@ -33,7 +35,7 @@ const act = async (
 ): Promise<Result<number>> => {
   if (!(args.timeout >= 0 && args.timeout <= 86_400))
     return fail('usage', '--timeout takes a number of seconds, up to a day')
-  return withTeam(cli, args, 'daemon', async team => {
+  const ended = await withTeam(cli, args, 'daemon', async team => {
     const asked = await team.call('hello', {})
     if (!asked.ok) return asked
     const gone = whenGone(cli, asked.value)
@@ -61,6 +63,29 @@ const act = async (
     if (!args.json) cli.out.say('the daemon has stopped')
     return ok(0)
   })
+  if (ended.ok || ended.fault.code !== 'offline') return ended
+  return (await stopWaiting(cli, args)) ?? ended
+}
+
+/** The daemon has died, and its parent is about to start it again: that is ended. Null where there is none, or one teammate is meant. */
+const stopWaiting = async (
+  cli: Cli,
+  args: Globals & { names: string[] | undefined; json: boolean },
+): Promise<Result<number> | null> => {
+  const root = findRoot({ root: args.root, cwd: cli.cwd, env: cli.env })
+  if (!root.ok || (args.names && args.names.length > 0)) return null
+  const parents = await endParents(root.value, cli.clock, patienceMs)
+  const stays = parents.find(({ alive }) => alive)
+  if (stays)
+    return fail(
+      'io',
+      `no daemon runs, and its parent, process ${stays.pid}, which starts it again, has not ended`,
+      `Is it stopped? kill -9 ${stays.pid} ends it.`,
+    )
+  if (parents.length === 0) return null
+  if (args.json) cli.out.json({ stopped: [], rejected: [] } satisfies DownReport)
+  else cli.out.say('the daemon had died and was about to be started again: it is not any more')
+  return ok(0)
 }
 
 /** Who had agreed to go, and does not go since somebody rejects: the daemon starts them before it answers. */

@@ -113,11 +113,13 @@ export const runParent = async (o: ParentOptions): Promise<number> => {
  * detached one, which has its own).
  */
 export const parented = (argv: readonly string[], env: Readonly<Record<string, string | undefined>>): boolean => {
-  if (argv[0] !== 'up' || env.TEAM_PARENT === 'off') return false
-  for (let i = 1; i < argv.length; i++) {
+  if (env.TEAM_PARENT === 'off') return false
+  let isUp = false
+  for (let i = 0; i < argv.length; i++) {
     const arg = argv[i] ?? ''
     if (arg === '--root') i++
+    else if (arg === 'up' && !isUp) isUp = true
     else if (!/^--(root=.*|once|takeover|verbose|detached|color|no-color)$/.test(arg)) return false
   }
-  return true
+  return isUp
 }

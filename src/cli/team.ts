@@ -73,10 +73,24 @@ const complete = async ([command, kind, flag, value]: readonly string[]): Promis
   return true
 }
 
+/** Is the folder that this is started in still there? */
+const stands = (): boolean => {
+  try {
+    process.cwd()
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    return false
+  }
+}
+
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 if (major < 20 || (major === 20 && minor < 19)) {
   process.stderr.write(`team: Node 20.19 or newer is needed, this is ${process.versions.node}\n`)
   process.exitCode = 1
+} else if (!stands()) {
+  process.stderr.write('team: the folder that you stand in is gone\n      Go to another one (cd) and say it again.\n')
+  process.exitCode = 3
 } else {
   const argv = process.argv.slice(2)
   if (process.pid === 1 && argv[0] === 'up') processOut().note(noInit)

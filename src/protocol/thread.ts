@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { Permissions } from './config.ts'
+import type { Limits, Permissions } from './config.ts'
 import { EventType } from './event.ts'
 import { Waiting } from './teammate.ts'
 
@@ -90,6 +90,13 @@ export const FromThread = z.discriminatedUnion('t', [
   z.object({ t: z.literal('bye'), reason: z.string() }),
 ])
 export type FromThread = z.infer<typeof FromThread>
+
+/**
+ * How often a thread gives a sign of life, in milliseconds: several times within the shortest time after whose silence it is taken
+ * for one that hangs or is stuck.
+ */
+export const beatMs = ({ heartbeatSeconds, stuckSeconds }: Pick<Limits, 'heartbeatSeconds' | 'stuckSeconds'>): number =>
+  Math.min(2000, 250 * Math.min(heartbeatSeconds, stuckSeconds))
 
 /** What a thread is started with. Cloned, so plain data; secrets by name of variable, in `env` of the thread only. */
 export interface ThreadData {

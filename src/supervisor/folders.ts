@@ -74,9 +74,10 @@ export class Folders {
       if ((old?.value.status === 'completed') !== (rec.value.status === 'completed'))
         for (const other of tasks.graph.dependants(id)) this.#tasks.touch(other, true)
     })
-    await this.#tasks.start()
+    const { imported } = await this.#tasks.start()
     await this.#inboxes.start()
     await this.#requests.start()
+    if (imported.length > 0) this.#tellLoss(imported.length)
   }
 
   /** The inbox of somebody who joined, or who left, while this runs. */
@@ -112,6 +113,17 @@ export class Folders {
 
   archivedCount(): number {
     return this.#tasks.archivedCount
+  }
+
+  /** No journal was there, and tasks were: what is not in the files of people is gone, which they are told. */
+  #tellLoss(tasks: number): void {
+    const { store, mail, clock } = this.#core
+    const text = `the run state was lost: no journal was in .team. ${tasks === 1 ? 'A task was' : `${tasks} tasks were`} taken in from .tasks, and mail from .messages`
+    store.note({ event: 'warning', by: 'supervisor', info: { text } })
+    const rest =
+      'What was in hand starts again, what waited for a decision was withdrawn. Counts, leases, sessions and what you had permitted are gone; where .team/hub.git is gone too, so is what was merged and not landed, but for what the clones still have (refs/heads/team/ in team/<name>/repo).'
+    const id = `msg_lost_${clock.wall()}`
+    mail.send({ from: 'supervisor', to: 'user', id, type: 'system', content: `${text}. ${rest}` })
   }
 
   #report(problem: Problem): void {

@@ -126,7 +126,7 @@ export class Suspicion {
     if (tasks.length === 0) return []
     const now = alone === null ? 'the next is begun soon' : `now task ${alone}`
     return [
-      `the daemon died with tasks in hand (${tasks.join(', ')} of them still to be tried alone, ${now}); no other task is given out until then`,
+      `the daemon died with tasks in hand (still to be tried alone: ${tasks.map(id => `task ${id}`).join(', ')}; ${now}); no other task is given out until then`,
     ]
   }
 

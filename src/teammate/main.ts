@@ -8,7 +8,7 @@ import { arm, killVariable } from '../lib/points.ts'
 import { unwrap } from '../lib/result.ts'
 import { openModel, resolveModel } from '../model/index.ts'
 import { Limits, type Member } from '../protocol/config.ts'
-import type { FromThread, ThreadData, ToThread } from '../protocol/thread.ts'
+import { beatMs, type FromThread, type ThreadData, type ToThread } from '../protocol/thread.ts'
 import { teamMarker } from '../sandbox/leftover.ts'
 import { makeShell } from '../sandbox/make-shell.ts'
 import { makeView } from '../sandbox/view.ts'
@@ -17,8 +17,6 @@ import { sharedGate } from './gate.ts'
 import { Life } from './life.ts'
 import { portCall } from './port.ts'
 
-/** Well within `limits.heartbeatSeconds`. */
-const beatMs = 2000
 /** How long what a command left running may take to end. */
 const stopMs = 2000
 
@@ -112,7 +110,7 @@ const main = async (): Promise<void> => {
   const beat = async (): Promise<void> => {
     while (!living.signal.aborted) {
       post({ t: 'beat', ...life.pulse })
-      await delay(beatMs, living.signal).catch(() => undefined)
+      await delay(beatMs(limits), living.signal).catch(() => undefined)
     }
   }
   const beating = beat()

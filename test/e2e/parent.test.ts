@@ -1,7 +1,9 @@
-import { rmSync } from 'node:fs'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { ended, says, start, statusOf, team, teamOk, teamRoot, until } from '../support/cli.ts'
+import { cleanEnv, ended, says, start, statusOf, team, teamOk, teamRoot, tempFolder, until } from '../support/cli.ts'
 import { isAlive, killDaemon, running } from '../support/daemon.ts'
 
 const env = { TEAM_PARENT: 'on' }
@@ -75,3 +77,36 @@ test('what keeps a daemon from starting is said once, with its exit code; a seco
   await ended(parent)
   expect(isAlive(await pidOf(other))).toBe(true)
 })
+
+test.skipIf(!existsSync('/proc/self/cmdline'))(
+  'team down ends a parent that waits to start the daemon again, and nothing else',
+  async () => {
+    const [root, other] = [teamRoot(), teamRoot()]
+    const script = join(tempFolder(), 'team.cjs')
+    writeFileSync(script, "setInterval(() => undefined, 1e6)\nconsole.log('waits')\n")
+    const waits = async (cwd: string, more: Record<string, string>, ...args: string[]): Promise<ChildProcess> => {
+      const child = spawn(process.execPath, [script, ...args], { cwd, env: { ...cleanEnv(), ...env, ...more } })
+      await once(child.stdout, 'data')
+      return child
+    }
+    const named = await waits('/', {}, '--no-color', 'up', '--detached', '--root', root)
+    const standing = await waits(root, {}, 'up')
+    const others = await Promise.all([
+      waits('/', {}, 'up', '--root', other),
+      waits(root, {}, 'up', '--child=1'),
+      waits(root, { TEAM_PARENT: 'off' }, 'up'),
+      waits(root, {}, 'logs', '-f'),
+    ])
+    try {
+      expect((await team(['down', 'alice', '--root', root])).code).toBe(6)
+      expect([named, standing].map(({ signalCode }) => signalCode)).toEqual([null, null])
+      const ran = await team(['down', '--root', root])
+      expect(ran).toMatchObject({ code: 0, stdout: expect.stringContaining('it is not any more') })
+      await until(() => named.signalCode === 'SIGTERM' && standing.signalCode === 'SIGTERM')
+      expect(others.map(({ signalCode }) => signalCode)).toEqual([null, null, null, null])
+      expect((await team(['down', '--root', root])).code).toBe(6)
+    } finally {
+      for (const child of [named, standing, ...others]) child.kill('SIGKILL')
+    }
+  },
+)

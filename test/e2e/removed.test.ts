@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ended, teamOk, until } from '../support/cli.ts'
-import { ask, heard, scriptedTeam, status } from '../support/scripted-team.ts'
+import { ask, heard, inboxOf, scriptedTeam, status } from '../support/scripted-team.ts'
 
 test('with .team, .tasks and .messages removed the daemon ends with 1, and the next one has everything: task, mail, request, context', async () => {
   const crew = await scriptedTeam({
@@ -57,4 +57,21 @@ test('where another journal stands by then it counts, and nothing of the first i
   writeFileSync(join(journal, '00000009.jsonl'), 'of another\n')
   expect(await end).toBe(1)
   await expect(teamOk(['status', '--root', root])).rejects.toThrow(/00000009\.jsonl/)
+})
+
+test.each([
+  ['the daemon', (root: string) => teamOk(['up', '-d', '--root', root])],
+  ['a command', (root: string) => teamOk(['task', 'add', 'Third', '--root', root])],
+])('with .team removed while none runs, %s that comes first tells the person once what is gone', async (_who, come) => {
+  const { root } = await scriptedTeam({ alice: () => 'Nothing.' })
+  await teamOk(['task', 'add', 'First', '--assignee', 'nobody-yet', '--root', root])
+  await teamOk(['task', 'add', 'Second', '--after', '1', '--root', root])
+  rmSync(join(root, '.team'), { recursive: true })
+  await come(root)
+  await teamOk(['down', '--force', '--root', root]).catch(() => null)
+  await teamOk(['up', '-d', '--root', root])
+  const told = (await inboxOf(root, 'user')).items.filter(({ stored }) => stored.message.id.startsWith('msg_lost_'))
+  expect(told.map(({ stored }) => stored.message.content)).toEqual([
+    expect.stringMatching(/^the run state was lost: .* 2 tasks were taken in from \.tasks/),
+  ])
 })

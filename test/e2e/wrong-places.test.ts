@@ -171,3 +171,15 @@ test('a folder in the place of an inbox holds up no command; the message follows
   await teamOk(['send', 'bob', 'x', '--root', root])
   expect(readFileSync(inbox, 'utf8')).toContain('"hello"')
 })
+
+test('in a folder that is gone every command says so in two lines', () => {
+  const gone = join(teamRoot(), 'gone')
+  mkdirSync(gone)
+  const ran = spawnSync('sh', ['-c', 'rmdir "$1" && exec "$2" "$3" status', 'sh', gone, process.execPath, command], {
+    cwd: gone,
+    env: cleanEnv(),
+    encoding: 'utf8',
+  })
+  expect(ran).toMatchObject({ status: 3, stdout: '' })
+  expect(ran.stderr).toMatch(/^team: the folder that you stand in is gone\n.*\n$/)
+})

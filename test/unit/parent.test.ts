@@ -111,7 +111,16 @@ test('where no process can be made it says why, and ends with 1', async () => {
 })
 
 test('only a plain `team up` gets a parent: not one that asks for help, detaches, was told not to, or is wrong', () => {
-  const yes = ['up', 'up --once', 'up --root /x --takeover', 'up --root=/x', 'up --detached --root /x', 'up --no-color']
+  const yes = [
+    'up',
+    'up --once',
+    'up --root /x --takeover',
+    'up --root=/x',
+    'up --detached --root /x',
+    'up --no-color',
+    '--root /x up',
+    '--no-color --root=/x up --once',
+  ]
   const no = [
     'up -d',
     'up --detach',
@@ -121,6 +130,9 @@ test('only a plain `team up` gets a parent: not one that asks for help, detaches
     'up --child=0',
     'up --onec',
     'up x',
+    'up up',
+    '--root up',
+    '--root up status',
     'status',
     '',
   ]
