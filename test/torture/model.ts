@@ -78,14 +78,14 @@ export const teammateModel =
     const last = results.at(-1)
     const ok = (name: string, word: RegExp) => results.some(each => each.name === name && word.test(each.text))
     // A question that was cut off by the death of its thread was perhaps never asked.
-    const asked = results.some(each => each.name === 'ask_user' && !/^error: (interrupted|not run)/.test(each.text))
+    const isAsked = results.some(each => each.name === 'ask_user' && !/^error: (interrupted|not run)/.test(each.text))
     const made = (name: string, word: string) => results.some(each => each.name === name && each.args.includes(word))
     if (last?.name === 'task' && /claimed done|no task in hand|not in your hands/.test(last.text)) return 'Done.'
     const [kind = '', file = ''] = title.split(' ')
     const act = `sh act.sh ${root}/team/${request.model}/out/ran ${some()} ${file}`
     const plan = { action: 'open', type: 'plan_request' }
     if (kind === 'ask' && !told.includes('was answered'))
-      return asked ? 'I wait.' : call('ask_user', { question: `tabs in ${id}?` })
+      return isAsked ? 'I wait.' : call('ask_user', { question: `tabs in ${id}?` })
     if (kind === 'plan' && !/was approved/.test(told))
       return call('request', { ...plan, body: `append to ${file}.txt` })
     if (kind === 'split' && !/was approved/.test(told))
