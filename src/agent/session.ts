@@ -16,7 +16,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { type Clock, iso } from '../lib/clock.ts'
-import { makeFolder, syncFolder } from '../lib/files.ts'
+import { makeFolder, makeFolderIn, syncFolder } from '../lib/files.ts'
 import { reach } from '../lib/points.ts'
 import { asFault, fail, ok, type Result } from '../lib/result.ts'
 import type { Usage } from '../model/model.ts'
@@ -172,7 +172,8 @@ export class Session {
       done += read
     }
     const folder = dirname(this.file)
-    makeFolder(folder)
+    // A root that was moved is not brought back for it: sessions lie two folders below one.
+    makeFolderIn(dirname(dirname(folder)), folder)
     const { next, fd } = this.#draft()
     for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done)
     fdatasyncSync(fd)

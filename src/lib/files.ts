@@ -56,6 +56,20 @@ export const makeFolder = (folder: string): void => {
   for (let at = folder; at.length >= first.length; at = dirname(at)) syncFolder(dirname(at))
 }
 
+/**
+ * Makes a folder and those above it that are missing, up to `root`, for its owner alone. Not `root` itself: one that was moved or
+ * given up is not to be brought back beside where it is now. Throws ENOENT then.
+ */
+export const makeFolderIn = (root: string, folder: string): void => {
+  if (folder === root || dirname(folder) === folder) return
+  makeFolderIn(root, dirname(folder))
+  try {
+    mkdirSync(folder, { mode: 0o700 })
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') throw error
+  }
+}
+
 /** Makes what was written into a file by whoever it was last through a power failure. */
 export const flushFile = (path: string): void => {
   const fd = openPlain(path, constants.O_RDONLY)

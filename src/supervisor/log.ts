@@ -2,6 +2,7 @@ import { mkdirSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { pino } from 'pino'
 import { type Clock, iso } from '../lib/clock.ts'
+import { makeFolderIn } from '../lib/files.ts'
 import type { JournalEntry } from '../protocol/event.ts'
 
 /** A log file larger than this is put aside as `<file>.1` at start, over the one before. */
@@ -16,10 +17,10 @@ export interface DaemonLog {
 }
 
 /**
- * The daemon's log: JSON lines by pino in `file`, in the words of protocol/event.ts, secrets replaced by `redact`. What
+ * The daemon's log: JSON lines by pino in `file` of `root`, in the words of protocol/event.ts, secrets replaced by `redact`. What
  * one flush of the journal brought is one write, synchronous, so that the last line before a crash is there.
  */
-export const openLog = (file: string, redact: (text: string) => string, clock: Clock): DaemonLog => {
+export const openLog = (root: string, file: string, redact: (text: string) => string, clock: Clock): DaemonLog => {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   try {
     if (statSync(file).size > keepBytes) renameSync(file, `${file}.1`)
@@ -43,7 +44,7 @@ export const openLog = (file: string, redact: (text: string) => string, clock: C
   }
   /** Its file, or its folder, was removed: what comes now is not for nobody. Where that cannot be mended the journal has it all. */
   const again = () => {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    makeFolderIn(root, dirname(file))
     destination.reopen()
   }
   const scrubbed = {

@@ -77,7 +77,7 @@ export class Run implements Daemon {
     this.#means = { env: o.threadEnv, secrets: o.secrets, dataPaths: o.dataPaths }
     let redactor = makeRedactor(o.secrets)
     const redact = (text: string) => redactor(text)
-    this.#log = openLog(layout(root).daemonLog, redact, clock)
+    this.#log = openLog(root, layout(root).daemonLog, redact, clock)
     const sandboxed = config.sandbox !== 'off' && probe.kind === 'bwrap'
     const core = makeCore(
       { store: holder.store, root, workspace, mode, config, members, clock, hub, sandboxed },

@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ended, teamOk, until } from '../support/cli.ts'
-import { ask, heard, inboxOf, scriptedTeam, status } from '../support/scripted-team.ts'
+import { ask, gate, heard, inboxOf, scriptedTeam, status } from '../support/scripted-team.ts'
 
 test('with .team, .tasks and .messages removed the daemon ends with 1, and the next one has everything: task, mail, request, context', async () => {
   const crew = await scriptedTeam({
@@ -74,4 +74,27 @@ test.each([
   expect(told.map(({ stored }) => stored.message.content)).toEqual([
     expect.stringMatching(/^the run state was lost: .* 2 tasks were taken in from \.tasks/),
   ])
+})
+
+test('a root that is moved under a working team is not brought back in its old place; moved back, everything goes on', async () => {
+  const { opened, open } = gate()
+  const crew = await scriptedTeam({
+    alice: async (_request, n) => {
+      if (n === 0) return { calls: [{ name: 'write_file', args: { path: 'out/a.txt', content: 'a' } }] }
+      await opened
+      return { calls: [{ name: 'task', args: { action: 'complete', summary: 'done' } }] }
+    },
+  })
+  const { root } = crew
+  const end = ended(await crew.up())
+  await teamOk(['task', 'add', 'Write', '--root', root])
+  await until(() => crew.requests('alice').length === 2)
+  renameSync(root, `${root}-moved`)
+  open()
+  expect(await end).toBe(1)
+  expect(existsSync(root)).toBe(false)
+  renameSync(`${root}-moved`, root)
+  await crew.up()
+  await until(async () => (await ask(root, 'task.get', { id: '1' })).task.status === 'completed')
+  expect((await status(root)).tasks).toMatchObject([{ id: '1', attempts: 1 }])
 })

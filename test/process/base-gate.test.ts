@@ -49,7 +49,7 @@ const setup = async (verify: string | undefined, sandbox: 'off' | 'required' = '
   )
   const notices = new Notices(
     core,
-    openLog(join(folder.dir, 'log'), text => text, clock),
+    openLog(folder.dir, join(folder.dir, 'log'), text => text, clock),
   )
   const ran: string[] = []
   core.store.onEntry(({ event, info }) => {

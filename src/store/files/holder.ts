@@ -101,6 +101,11 @@ const holdReal = async (root: string, kind: 'daemon' | 'cli', options: HoldOptio
   return ok(await FileHolder.start(root, place.known, contended.value, version, options))
 }
 
+const identityOf = (folder: string): string | null => {
+  const there = statSync(folder, { bigint: true, throwIfNoEntry: false })
+  return there === undefined ? null : `${there.dev}:${there.ino}`
+}
+
 class FileHolder implements Holder {
   readonly store: Store
   readonly report: HoldReport
@@ -112,6 +117,8 @@ class FileHolder implements Holder {
   readonly #limits: JournalLimits
   readonly #journal: FileJournal
   readonly #inode: bigint
+  /** The very folder that is held. */
+  readonly #rootAt: string | null
   #folding: Promise<void> | null = null
   #watch: Watch | null = null
   #finding: Promise<void> = Promise.resolve()
@@ -141,6 +148,7 @@ class FileHolder implements Holder {
     })
     this.store = new StateStore(replay.state, this.#journal)
     this.#inode = statSync(server.path, { bigint: true }).ino
+    this.#rootAt = identityOf(root)
     const { head, ended } = replay
     this.report = {
       isNew: head === null,
@@ -275,7 +283,7 @@ class FileHolder implements Holder {
     const watching = this.#watch?.close()
     await this.#folding
     // A root that is gone as a whole was moved or given up: it is not to be brought back.
-    if (this.#hasFailed && this.#journal.isGone && existsSync(this.#root)) await this.#writeAnew()
+    if (this.#hasFailed && this.#journal.isGone && this.#rootAt === identityOf(this.#root)) await this.#writeAnew()
     if (!this.#hasFailed && !this.#journal.isClosed)
       this.store.note({
         event: 'holder.stopped',

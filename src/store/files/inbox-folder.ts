@@ -1,6 +1,7 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Clock, iso } from '../../lib/clock.ts'
+import { makeFolderIn } from '../../lib/files.ts'
 import { nearest } from '../../lib/text.ts'
 import type { Limits } from '../../protocol/config.ts'
 import type { Stored } from '../../protocol/message.ts'
@@ -166,7 +167,7 @@ export class InboxFolder {
       await this.#scan(one)
       return
     }
-    mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    makeFolderIn(this.#options.root, this.#dir)
     this.#lookForStrangers()
     for (const each of this.#files.values()) {
       await this.#scan(each)

@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../lib/clock.ts'
+import { makeFolderIn } from '../../lib/files.ts'
 import type { Store } from '../store.ts'
 import { Calm, calmMs } from './calm.ts'
 import { freeName } from './drops.ts'
@@ -111,7 +112,7 @@ export class RequestsFolder {
       this.#lookAt(file)
       return
     }
-    mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    makeFolderIn(this.#options.root, this.#dir)
     const names = new Set(readdirSync(this.#dir))
     for (const name of names) if (!name.startsWith('.')) this.#lookAt(name)
     for (const [id] of this.#options.store.requests.list()) if (!names.has(fileOf(id))) this.#lookAt(fileOf(id))

@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { makeFolderIn } from '../../lib/files.ts'
 import { idInName, isSideFile } from '../../protocol/drop.ts'
 import type { TaskFile } from '../../protocol/task.ts'
 import { isStale, renderTask } from '../../protocol/task-file.ts'
@@ -192,7 +193,7 @@ export class TasksFolder {
   }
 
   async #lookAtAll(): Promise<void> {
-    mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    makeFolderIn(this.#options.root, this.#dir)
     const names = new Set(readdirSync(this.#dir))
     const drops: string[] = []
     for (const name of names) {
@@ -354,7 +355,7 @@ export class TasksFolder {
     // Not before a task's last state stands in its file; an edit nobody has looked at yet comes first.
     const ids = this.#archive.oldest(id => this.#projection.known(id) !== undefined && !this.#projection.isDirty(id))
     if (ids.length === 0) return
-    mkdirSync(this.#archive.dir, { recursive: true, mode: 0o700 })
+    makeFolderIn(this.#options.root, this.#archive.dir)
     const answers = await this.#write(
       ids.map(id => {
         const file = fileOf(id)

@@ -65,7 +65,7 @@ describe('shutdowns', () => {
   it('are let go of when they are done, and each teammate is ended once', async () => {
     const { root, core, store } = setup()
     const ended: string[] = []
-    const log = openLog(join(root, 'log'), text => text, clock)
+    const log = openLog(root, join(root, 'log'), text => text, clock)
     onTestFinished(() => log.close())
     const threads: Pick<Threads, 'status' | 'leave' | 'stop' | 'restart'> = {
       status: () => ({ state: 'idle' }) as ReturnType<Threads['status']>,

@@ -62,7 +62,7 @@ const setup = (hub: Hub | null = null, lead?: string) => {
     { store, root, workspace: root, mode, config, members: members(config), clock, hub, sandboxed: false },
     () => null,
   )
-  const log = openLog(join(root, 'log'), text => text, clock)
+  const log = openLog(root, join(root, 'log'), text => text, clock)
   const notices = new Notices(core, log)
   const table = makeHandlers(
     core,
