@@ -1,5 +1,6 @@
+import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
-import { execa } from 'execa'
+import type { Readable } from 'node:stream'
 import { type Clock, delay, clock as realClock, timerMs } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 
@@ -125,27 +126,31 @@ const once = async (args: readonly string[], options: GitOptions): Promise<Resul
   const stop = options.signal ? AbortSignal.any([options.signal, limit]) : limit
   if (options.signal?.aborted) return fail('closed', `git ${name}: stopped before it began`)
   const ended = new AbortController()
-  const child = execa(
-    'git',
-    [
-      ...settings(options),
-      ...(options.gitDir === undefined ? [] : [`--git-dir=${options.gitDir}`]),
-      ...(options.workTree === undefined ? [] : [`--work-tree=${options.workTree}`]),
-      ...args,
-    ],
-    {
-      cwd,
-      env: environment(options),
-      extendEnv: false,
-      encoding: 'buffer',
-      stripFinalNewline: false,
-      reject: false,
-      detached: true,
-      cleanup: false,
-      maxBuffer: options.maxBytes ?? 268_435_456,
-      ...(options.input === undefined ? { stdin: 'ignore' as const } : { input: options.input }),
-    },
-  )
+  const max = options.maxBytes ?? 268_435_456
+  const notStarted = (error: NodeJS.ErrnoException) =>
+    error.code === 'ENOENT' && existsSync(cwd)
+      ? fail('config', 'git was not found', 'install git 2.38 or newer and see that it is in PATH', error)
+      : fail('io', `git ${name} in ${cwd}: ${error.message}`, undefined, error)
+  let child: ChildProcess
+  try {
+    child = spawn(
+      'git',
+      [
+        ...settings(options),
+        ...(options.gitDir === undefined ? [] : [`--git-dir=${options.gitDir}`]),
+        ...(options.workTree === undefined ? [] : [`--work-tree=${options.workTree}`]),
+        ...args,
+      ],
+      {
+        cwd,
+        env: environment(options),
+        detached: true,
+        stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+      },
+    )
+  } catch (thrown) {
+    return notStarted(thrown as NodeJS.ErrnoException) // No handle is left for its pipes.
+  }
   const kill = (signal: NodeJS.Signals) => {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, signal)
@@ -162,22 +167,59 @@ const once = async (args: readonly string[], options: GitOptions): Promise<Resul
   }
   const onStop = () => void end()
   stop.addEventListener('abort', onStop, { once: true })
-  const result = await child
+  const result = await whole(child, max, options.input, () => kill('SIGTERM'))
   stop.removeEventListener('abort', onStop)
   ended.abort()
   if (options.signal?.aborted) return fail('closed', `git ${name} was stopped`, undefined, options.signal.reason)
   if (limit.aborted) return fail('io', `git ${name} did not end in time`)
-  const stdout = Buffer.from(result.stdout ?? [])
-  const stderr = Buffer.from(result.stderr ?? []).toString('utf8')
-  if (result.isMaxBuffer) return ok({ stdout, stderr, code: 0, truncated: true })
-  if (result.exitCode === undefined) {
-    if (result.code === 'ENOENT' && existsSync(cwd))
-      return fail('config', 'git was not found', 'install git 2.38 or newer and see that it is in PATH', result)
-    const why =
-      result.signal === undefined ? (result.originalMessage ?? 'it did not start') : `ended by ${result.signal}`
-    return fail('io', `git ${name} in ${cwd}: ${why}`, undefined, result)
+  if (result instanceof Error) return notStarted(result)
+  const { stdout, code, signal, truncated } = result
+  const stderr = result.stderr.toString('utf8')
+  if (truncated) return ok({ stdout, stderr, code: 0, truncated })
+  if (code === null) return fail('io', `git ${name} in ${cwd}: ended by ${signal}`, undefined, new Error(stderr))
+  return ok({ stdout, stderr, code, truncated })
+}
+
+interface Whole {
+  readonly stdout: Buffer
+  readonly stderr: Buffer
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly truncated: boolean
+}
+
+/**
+ * All that a process said, once nothing holds its pipes any more; or why it never started. Without a handle left for it, it
+ * has no pipes at all, and says so in an event only.
+ */
+const whole = (
+  child: ChildProcess,
+  max: number,
+  input: string | undefined,
+  onFull: () => void,
+): Promise<Whole | Error> => {
+  let truncated = false
+  const all = (stream: Readable | null | undefined): (() => Buffer) => {
+    const parts: Buffer[] = []
+    let size = 0
+    stream?.on('data', (part: Buffer) => {
+      parts.push(part.subarray(0, max - size))
+      size += part.length
+      if (size <= max) return
+      truncated = true
+      stream.destroy()
+      onFull()
+    })
+    return () => Buffer.concat(parts)
   }
-  return ok({ stdout, stderr, code: result.exitCode, truncated: false })
+  const stdout = all(child.stdout)
+  const stderr = all(child.stderr)
+  child.stdin?.on('error', () => undefined) // It need not read what it is given.
+  child.stdin?.end(input)
+  return new Promise(resolve => {
+    child.once('error', resolve)
+    child.once('close', (code, signal) => resolve({ stdout: stdout(), stderr: stderr(), code, signal, truncated }))
+  })
 }
 
 /**

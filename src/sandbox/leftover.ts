@@ -81,6 +81,37 @@ export const descendants = (pid: number): Leftover[] => {
   return found
 }
 
+/** A process, told from one that is given its number later. */
+export interface Kin extends Leftover {
+  /** Clock ticks since the machine was started. */
+  readonly started: string
+  readonly session: number
+}
+
+/** Living processes of the session that `pid` leads or led, and, where `descending`, its descendants by parentage. */
+export const kinOf = (pid: number, descending: boolean): Kin[] => {
+  const all = processIds().flatMap(id => {
+    const stat = statOf(id)
+    return stat ? [{ pid: id, ...stat }] : []
+  })
+  const kin = new Set([pid])
+  for (let before = 0; descending && before < kin.size; ) {
+    before = kin.size
+    for (const one of all) if (kin.has(one.parent)) kin.add(one.pid)
+  }
+  return all.flatMap(({ pid: id, state, session, started }) =>
+    state !== 'Z' && (session === pid || (id !== pid && kin.has(id)))
+      ? [{ pid: id, command: commandOf(id), session, started }]
+      : [],
+  )
+}
+
+/** It lives, and its number was not given to another meanwhile. */
+export const isStill = ({ pid, started }: Kin): boolean => {
+  const stat = statOf(pid)
+  return stat !== undefined && stat.state !== 'Z' && stat.started === started
+}
+
 /** Sends a signal; a process that is gone already is as good as signalled. */
 export const signal = (pid: number, name: 'SIGTERM' | 'SIGKILL'): void => {
   try {
@@ -144,10 +175,14 @@ const marksOf = (pid: number, marker: string): string[] => {
   return marks.length > 0 && statOf(pid)?.state !== 'Z' ? marks.map(mark => mark.slice(markVariable.length + 1)) : []
 }
 
-const statOf = (pid: number): { state: string; parent: number } | undefined => {
+const statOf = (pid: number): { state: string; parent: number; session: number; started: string } | undefined => {
   // The name in parentheses may hold anything, so read from the last one on.
-  const [state, parent] = proc(pid, 'stat')?.split(') ').at(-1)?.split(' ') ?? []
-  return state === undefined || parent === undefined ? undefined : { state, parent: Number(parent) }
+  const fields = proc(pid, 'stat')?.split(') ').at(-1)?.split(' ') ?? []
+  const [state, parent, , session] = fields
+  const started = fields[19]
+  return state === undefined || parent === undefined || started === undefined
+    ? undefined
+    : { state, parent: Number(parent), session: Number(session), started }
 }
 
 const commandOf = (pid: number): string => {

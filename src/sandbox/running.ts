@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { type Clock, delay, timerMs } from '../lib/clock.ts'
-import { descendants, findMarked, type Leftover, markVariable, signal } from './leftover.ts'
+import { descendants, findMarked, isStill, type Kin, kinOf, type Leftover, markVariable, signal } from './leftover.ts'
 import { Output } from './output.ts'
 import type { CommandResult, RunOptions } from './shell.ts'
 
@@ -60,6 +60,8 @@ export class Running {
   #ignored = 0
   /** The process itself is gone, and in the sandbox all that it started. */
   #exited = false
+  /** Outside the sandbox: what belongs to it whatever became of its mark, as it was last seen. */
+  #kin: Kin[] = []
   #endedBy: CommandResult['endedBy'] = 'itself'
   #ending: Promise<void> | null = null
   #startFault: Error | null = null
@@ -119,7 +121,7 @@ export class Running {
   /** Nothing of it lives any more. */
   isOver(): boolean {
     if (!this.#exited) this.#release()
-    return this.#exited && (this.#isSandboxed || findMarked(this.mark).length === 0)
+    return this.#exited && (this.#isSandboxed || this.#alive().length === 0)
   }
 
   /** Ends the command and what it left. Safe to call at any time, more than once. */
@@ -130,6 +132,11 @@ export class Running {
 
   get #isSandboxed(): boolean {
     return this.#options.prefix.length > 0
+  }
+
+  /** None, whatever its type says, when no file handle was left to start it with. */
+  get #pipes(): ChildProcess['stdio'] | [] {
+    return (this.#child.stdio as ChildProcess['stdio'] | undefined) ?? []
   }
 
   async #watch(sandboxed: boolean): Promise<CommandResult> {
@@ -146,6 +153,7 @@ export class Running {
         resolve({ code: null, signal: null })
       })
       child.once('exit', (code, name) => {
+        if (!sandboxed) this.#look()
         this.#exited = true
         resolve({ code, signal: name })
       })
@@ -156,7 +164,7 @@ export class Running {
       child.stdin.end(run.stdin)
     }
     const told = sandboxed
-      ? toldCode(child.stdio[3] as Readable, () => {
+      ? toldCode(this.#pipes[3] as Readable | undefined, () => {
           this.#isTold = true
         })
       : new Promise<never>(() => undefined)
@@ -181,7 +189,7 @@ export class Running {
       throw new Error(`the shell does not start: ${this.#startFault.message}`, { cause: this.#startFault })
     const { text, truncated, file } = this.#output.end()
     // What it left must not keep this process from ending.
-    for (const stream of child.stdio) (stream as { unref?: () => void } | null)?.unref?.()
+    for (const stream of this.#pipes) (stream as { unref?: () => void } | null)?.unref?.()
     child.unref()
     return {
       exitCode: this.#endedBy === 'itself' ? outcome.code : null,
@@ -212,7 +220,7 @@ export class Running {
   /** Lets the namespace go, once nothing in it is left. */
   #release(): void {
     if (this.#isSandboxed && !this.#exited && this.#alive().length === 0)
-      (this.#child.stdio[4] as Writable | null)?.destroy()
+      (this.#pipes[4] as Writable | undefined)?.destroy()
   }
 
   async #kill(grace: number): Promise<void> {
@@ -226,15 +234,33 @@ export class Running {
     while (this.#alive().length > 0 && this.#options.clock.mono() < last) await delay(10)
     // What it said last is still in the pipe.
     if (!this.#startFault) await Promise.race([this.#closed, delay(drainMs, undefined, true)])
-    for (const stream of this.#child.stdio) stream?.destroy()
+    for (const stream of this.#pipes) stream?.destroy()
   }
 
   /** All that the command started, itself included: in the sandbox everything but the two processes that hold it. */
   #alive(): Leftover[] {
-    if (!this.#isSandboxed) return findMarked(this.mark)
+    if (!this.#isSandboxed) {
+      this.#look()
+      const marked = findMarked(this.mark)
+      return [...marked, ...this.#kin.filter(one => !marked.some(({ pid }) => pid === one.pid))]
+    }
     if (this.#exited || this.pid === undefined) return []
     const [, ...inside] = descendants(this.pid)
     return inside.filter(({ command }) => !command.startsWith(holder))
+  }
+
+  /**
+   * A process that threw its environment away, or wrote over it as servers do that change their title, has no mark; it is
+   * known by its session, and by its parents while the command itself lives. The number of the session is the command's own
+   * until the command is reaped, and after that for as long as one that was seen in it lives: then nobody else is given it.
+   */
+  #look(): void {
+    const { pid } = this
+    if (pid === undefined) return
+    const still = this.#kin.filter(isStill)
+    const isOurs = !this.#exited || still.some(({ session }) => session === pid)
+    const seen = isOurs ? kinOf(pid, !this.#exited) : []
+    this.#kin = [...seen, ...still.filter(one => !seen.some(other => other.pid === one.pid))]
   }
 }
 
@@ -244,11 +270,11 @@ const holder = `/bin/sh -c ${mergeAndHold.slice(0, 20)}`
 type Exit = { readonly code: number | null; readonly signal: string | null }
 
 /** The exit code told over descriptor 3. Never settles when it closed without one, since the teller was killed: then it exits. */
-const toldCode = (stream: Readable, onTold: () => void): Promise<Exit> =>
+const toldCode = (stream: Readable | undefined, onTold: () => void): Promise<Exit> =>
   new Promise(resolve => {
     let said = ''
-    stream.setEncoding('utf8')
-    stream.on('data', (piece: string) => {
+    stream?.setEncoding('utf8')
+    stream?.on('data', (piece: string) => {
       said += piece
       if (!said.includes('\n')) return
       onTold()

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { accessSync, constants, statSync } from 'node:fs'
 import { basename, dirname, relative } from 'node:path'
 import * as z from 'zod'
@@ -145,7 +145,7 @@ const searchWith =
       // Of several globs the last one that matches counts, so these cannot be undone by the one given.
       ...search.hidden.map(path => `!/${relative(search.at, path).replace(/[\\*?[\]{}!]/g, '\\$&')}`),
     ]
-    const child = spawn(
+    const child: ChildProcess = spawn(
       rg,
       [
         ...'--no-config --line-number --no-heading --with-filename --color=never --null --hidden --no-require-git --sort=path'.split(
@@ -163,10 +163,11 @@ const searchWith =
     const stop = () => child.kill('SIGKILL')
     search.signal.addEventListener('abort', stop, { once: true })
     if (search.signal.aborted) stop()
-    child.stderr.on('data', (piece: Buffer) => {
+    // Without a file handle left for it, it has no pipes, and says so in an event only.
+    child.stderr?.on('data', (piece: Buffer) => {
       stderr = (stderr + piece.toString('utf8')).slice(0, 4000)
     })
-    child.stdout.on('data', (piece: Buffer) => {
+    child.stdout?.on('data', (piece: Buffer) => {
       const { lines, rest: left } = splitLines(Buffer.concat([rest, piece]))
       rest = Buffer.from(left)
       for (const line of lines) {

@@ -1,8 +1,10 @@
+import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { bindGit, firstLine, git, gitBytes, zParts } from '../../src/git/run.ts'
 import { globToRegExp } from '../../src/lib/glob.ts'
 import { unwrap } from '../../src/lib/result.ts'
+import { bundle } from '../support/bundle.ts'
 import { initRepo, tempFolder } from '../support/repo.ts'
 
 let folder: ReturnType<typeof tempFolder>
@@ -28,6 +30,18 @@ test('no git in PATH and a folder that is not there are told apart', async () =>
     fault: { code: 'config' },
   })
   expect(await git(['version'], { cwd: join(folder.dir, 'gone') })).toMatchObject({ ok: false, fault: { code: 'io' } })
+})
+
+test('J05 with no file handle left, or a few, git and commands say so, and the process lives on', () => {
+  const child = bundle(new URL('../support/no-handles.ts', import.meta.url))
+  const ran = spawnSync('sh', ['-c', 'ulimit -n 60; exec "$0" "$@"', process.execPath, child], { encoding: 'utf8' })
+  expect([ran.status, ran.stderr]).toEqual([0, ''])
+  const told: Record<string, string[]> = JSON.parse(ran.stdout)
+  expect(Object.keys(told)).toEqual(['git', 'command', 'held'])
+  for (const all of Object.values(told)) {
+    for (const said of all) expect(said).toMatch(/^0$|EMFILE/)
+    expect([all[0], all.at(-1)]).toEqual([expect.stringContaining('EMFILE'), '0'])
+  }
 })
 
 test('a run that is aborted or takes too long is ended, with what it started', async () => {

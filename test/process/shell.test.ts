@@ -468,6 +468,35 @@ describe('when the thread that started a command dies', () => {
     await until(() => findMarked(marker).length === 0)
   })
 
+  test('C03 what threw its mark away is named and ended all the same: by its session, and by its parent while that runs', async () => {
+    // No other run's, that may have failed here.
+    const [one, two, three] = [1, 2, 3].map(digit => process.pid * 10 + digit) as [number, number, number]
+    const bare = (seconds: number, how = '') => `env -i ${how} sleep ${seconds} >/dev/null 2>&1 &`
+    const alive = () =>
+      readdirSync('/proc')
+        .filter(name => /^\d+$/.test(name))
+        .map(pid => {
+          try {
+            return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim()
+          } catch {
+            return '' // It ended meanwhile.
+          }
+        })
+        .filter(command => [one, two, three].some(seconds => command === `sleep ${seconds}`))
+    const shell = unboxed()
+    const result = await run(shell, `${bare(one)} sleep 0.2; echo hi`)
+    expect([result.exitCode, result.output, result.left.map(left => left.command)]).toEqual([
+      0,
+      'hi\n',
+      [`sleep ${one}`],
+    ])
+    const going = run(shell, `${bare(two)} ${bare(three, 'setsid')} wait`)
+    await until(() => alive().length === 3)
+    await shell.stop(200)
+    expect((await going).exitCode).not.toBe(0)
+    expect(alive()).toEqual([])
+  })
+
   test('C03 without one it lives on, and is found and ended by its mark', async () => {
     const marker = await dieWith(none)
     expect((await endLeftovers(marker, 300)).map(({ command }) => command)).toContain('sleep 91')
