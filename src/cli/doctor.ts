@@ -40,9 +40,20 @@ const act = async (cli: Cli, args: Globals & { json: boolean; fix: boolean }): P
     const { paint } = cli
     const mark = { ok: paint.green('ok'), warn: paint.yellow('warn'), fail: paint.red('FAIL') }
     cli.out.say(table(all.map(check => [mark[check.state], check.what, oneLine(check.detail, 300)])))
-    for (const check of all)
-      if (check.state !== 'ok' && check.remedy)
-        cli.out.say(`\n${mark[check.state]} ${check.what}: ${oneLine(check.remedy, 600)}`)
+    for (const { state, whats, remedy } of remediesOf(all))
+      cli.out.say(`\n${mark[state]} ${whats.join(', ')}: ${oneLine(remedy, 600)}`)
   }
   return ok(bad > 0 ? 1 : 0)
+}
+
+/** Each remedy once, with all that it is for. */
+const remediesOf = (checks: readonly Check[]) => {
+  const told = new Map<string, { state: Check['state']; remedy: string; whats: string[] }>()
+  for (const { state, what, remedy } of checks) {
+    if (state === 'ok' || !remedy) continue
+    const same = told.get(`${state} ${remedy}`)
+    if (!same) told.set(`${state} ${remedy}`, { state, remedy, whats: [what] })
+    else if (!same.whats.includes(what)) same.whats.push(what)
+  }
+  return [...told.values()]
 }

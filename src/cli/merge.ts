@@ -1,4 +1,5 @@
 import { ok } from '../lib/result.ts'
+import type { Request } from '../protocol/request.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
 import { harmless, oneLine, type Paint, plural } from './render/text.ts'
 import { withTeam } from './with-team.ts'
@@ -64,5 +65,16 @@ const land = (cli: Cli, args: Globals & { json: boolean }) =>
     else if (how === 'already there') cli.out.say(`${branch} has everything of the trunk already (${to.slice(0, 10)})`)
     else
       cli.out.say(`${branch}: ${plural(commits, 'commit')} landed by ${how}, ${from.slice(0, 10)} → ${to.slice(0, 10)}`)
+    const listed = await team.call('request.list', { all: true })
+    if (!listed.ok) return listed
+    const coming = listed.value.requests.filter(isComing).map(({ id }) => id)
+    if (coming.length > 0)
+      cli.out.note(
+        `${coming.join(', ')} ${coming.length === 1 ? 'is' : 'are'} approved, but not merged yet: team land again when that is done (team status)`,
+      )
     return ok(0)
   })
+
+/** A merge that was approved and is not carried out. */
+const isComing = ({ type, status, outcome, effect }: Request): boolean =>
+  type === 'merge_request' && status === 'approved' && outcome === 'decided' && effect?.step !== 'done'

@@ -95,7 +95,7 @@ const words: Partial<Record<EventType, Say>> = {
         : `${text(info.name)} died with task ${text(info.task)} in hand, the ${ordinal(info.deaths)} time${because(info.why)}`,
   'task.suspected': info =>
     Array.isArray(info.tasks) && info.tasks.length > 0
-      ? `tries tasks one at a time, since the daemon died with them in hand: ${text(info.alone) || 'none yet'} now, of ${info.tasks.join(', ')}`
+      ? `tries tasks one at a time, since the daemon died with them in hand: ${text(info.alone) ? `${text(info.alone)} now, of ` : ''}${info.tasks.join(', ')}`
       : 'gives out tasks as before',
   'teammate.stalled': info =>
     info.text === null
