@@ -168,7 +168,9 @@ describe('the deaths of the daemon', () => {
     await suspicion.given(b)
     expect([a, b, c, 'new'].map(id => suspicion.allows(id))).toEqual([false, true, false, false])
     expect(second.trials.map(({ ms }) => ms)).toEqual([triedFor(1)])
-    expect(suspicion.problems().join()).toContain(`still to be tried alone: task ${a}, task ${b}, task ${c}; now task ${b}`)
+    expect(suspicion.problems().join()).toContain(
+      `still to be tried alone: task ${a}, task ${b}, task ${c}; now task ${b}`,
+    )
     // It leaves its hands, as a claim does: the next may be tried.
     unwrap(second.core.tasks.move(b, 'bob', { move: 'claim', head: null, summary: 'done' }))
     expect([second.kicks(), suspicion.alone, suspicion.allows(a)]).toEqual([1, null, true])
