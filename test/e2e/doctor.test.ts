@@ -172,3 +172,25 @@ test('team doctor finds what broken runs left, changes nothing; --fix mends it, 
     expect.objectContaining({ what: 'leftovers', detail: expect.stringContaining('nobody holds') }),
   )
 })
+
+test('a hub that is gone or no repository is for a person to mend: doctor says how, and --fix leaves it as it is', async () => {
+  const { root } = gitTeam({ teammates: [{ name: 'alice' }] })
+  await teamOk(['up', '--once', '--root', root])
+  const hub = join(root, '.team', 'hub.git')
+  rmSync(join(hub, 'objects'), { recursive: true })
+  const before = treeOf(hub)
+  for (const args of [[], ['--fix']]) {
+    const { code, checks } = await doctor(root, ...args)
+    expect(code).toBe(1)
+    expect(checks.filter(check => check.what === 'hub')).toEqual([
+      expect.objectContaining({ state: 'fail', remedy: expect.stringMatching(/^Mend .*, or move it away: /) }),
+    ])
+  }
+  expect(treeOf(hub)).toEqual(before)
+  renameSync(hub, join(root, 'aside'))
+  expect((await doctor(root, '--fix')).checks.filter(check => check.what === 'hub')).toEqual([
+    expect.objectContaining({ state: 'warn', remedy: expect.stringMatching(/^Put it back .*; else the next team up/) }),
+  ])
+  await teamOk(['up', '--once', '--root', root])
+  expect((await doctor(root)).checks.filter(check => check.what === 'hub')).toEqual([])
+})

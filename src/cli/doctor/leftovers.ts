@@ -36,7 +36,13 @@ export const leftoverChecks = async (cli: Cli, given: string, config: LoadedConf
   ]
   return found.length === 0
     ? [{ what: 'leftovers', state: 'ok', detail: 'none', remedy: null }]
-    : found.map(({ what, state, detail, fix }) => ({ what, state, detail, remedy, fix }))
+    : found.map(each => ({
+        what: each.what,
+        state: each.state,
+        detail: each.detail,
+        remedy: each.remedy ?? remedy,
+        fix: each.fix,
+      }))
 }
 
 /**
@@ -80,7 +86,9 @@ export const mendLeftovers = async (cli: Cli, given: string, config: LoadedConfi
 
 const leftIn = async (place: Place): Promise<Leftover[]> => [...leftFiles(place), ...(await leftInRepositories(place))]
 
-const mended = async ({ what, state, detail, fix, mend }: Leftover, backup: Backup): Promise<Check> => {
+const mended = async (left: Leftover, backup: Backup): Promise<Check> => {
+  const { what, state, detail, fix, mend } = left
+  if (mend === null) return { what, state, detail, remedy: left.remedy ?? null, fix, fixed: false }
   const why = await mend(backup).catch((error: Error) => error.message)
   return why === null
     ? { what, state: 'ok', detail: `${detail}: ${fix}`, remedy: null, fix, fixed: true }

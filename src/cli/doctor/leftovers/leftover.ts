@@ -17,8 +17,10 @@ export interface Leftover {
   readonly detail: string
   /** What `team doctor --fix` does. */
   readonly fix: string
-  /** Does that. Resolves with why not where it could not be done. */
-  mend(backup: Backup): Promise<string | null>
+  /** What a person does about it, where that does nothing. */
+  readonly remedy?: string
+  /** Does that. Resolves with why not where it could not be done. Null: it is for a person to do. */
+  readonly mend: ((backup: Backup) => Promise<string | null>) | null
 }
 
 /** What is looked at. */

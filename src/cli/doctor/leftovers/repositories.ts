@@ -18,8 +18,26 @@ export const leftInRepositories = async (place: Place): Promise<Leftover[]> => [
   ...clones(place),
   ...locks(place),
   ...checkouts(place),
-  ...(place.git === null ? [] : await refs(place, place.git)),
+  ...(place.git === null ? noHub(place) : await refs(place, place.git)),
 ]
+
+/** Where clones are, a hub was. */
+const noHub = ({ root, config }: Place): Leftover[] => {
+  const { team, home } = layout(root)
+  const isMissed =
+    config.mode === 'git' && folders(team).some(name => existsSync(join(home(name), 'repo', '.git', 'team-clone')))
+  return isMissed ? [ofPerson('warn', '.team/hub.git is gone', 'Put it back where you have it; else the')] : []
+}
+
+/** Something about the hub that is not mended by a program, since it may hold what nothing else does. */
+const ofPerson = (state: 'warn' | 'fail', detail: string, act: string): Leftover => ({
+  what: 'hub',
+  state,
+  detail,
+  fix: 'nothing',
+  remedy: `${act} next team up makes a new one from the workspace: what was merged and not landed is not on its trunk, and stays in the clones.`,
+  mend: null,
+})
 
 /** Repositories that were being built when a run ended. */
 const halfMade = ({ root }: Place): Leftover[] => {
@@ -111,13 +129,11 @@ const refs = async ({ store }: Place, git: Git): Promise<Leftover[]> => {
   ])
   if (!listed.ok)
     return [
-      {
-        what: 'hub',
-        state: 'fail',
-        detail: `its refs cannot be listed: ${listed.fault.message}`,
-        fix: 'nothing: see docs/git.md',
-        mend: async () => listed.fault.message,
-      },
+      ofPerson(
+        'fail',
+        `its refs cannot be listed: ${listed.fault.message}`,
+        'Mend .team/hub.git, or move it away: the',
+      ),
     ]
   const known = new Set([...store.tasks.list()].map(([id]) => `refs/heads/${taskBranch(id)}`))
   return listed.value.stdout.split('\n').flatMap((line): Leftover[] => {
