@@ -26,7 +26,7 @@ const afterNewHub = async (core: Core, notices: Notices): Promise<void> => {
       lost.push(`${id} (${branch} in team/${owner}/repo)`)
   }
   if (lost.length === 0) return
-  const text = `.team/hub.git was made anew from the workspace. What was merged and had not been landed is not on the trunk any more: the work on ${lost.length === 1 ? 'task' : 'tasks'} ${lost.join(', ')} is left in the clone alone, where that still stands`
+  const text = `.team/hub.git was made anew from the workspace. What was merged and had not been landed is not on the trunk any more: the work on ${lost.length === 1 ? 'task' : 'tasks'} ${lost.join(', ')} is left in the clone alone, where that still stands, or in a repo.damaged-<n> beside it`
   notices.stands('hub/new', text)
   notices.tell(humanInbox, `msg_hub_${store.seq}`, text)
 }

@@ -65,7 +65,7 @@ test('what was merged and not landed goes with its hub: that is told, the clone 
   rmSync(join(root, '.team', 'hub.git'), { recursive: true })
   await again(root)
   const lost =
-    /hub\.git was made anew.* the work on task 2 \(team\/task-2 in team\/alice\/repo\) is left in the clone alone/
+    /hub\.git was made anew.* the work on task 2 \(team\/task-2 in team\/alice\/repo\) is left in the clone alone, .* or in a repo\.damaged-<n> beside it/
   const told = (await inboxOf(root, 'user')).items.map(({ stored }) => stored.message.content)
   expect(told.filter(text => lost.test(text))).toHaveLength(1)
   expect(told.filter(text => /clone of alice .*is damaged.*repo\.damaged-1/.test(text))).toHaveLength(1)
