@@ -174,8 +174,14 @@ export class Dispatch {
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error)
         this.#problem(`give/${id}`, `task ${id} could not be given to ${name}: ${why}`)
+        // A hub that was removed meanwhile is no fault of the task.
+        const damage = this.#core.hub?.damage() ?? null
         if (this.#core.tasks.inHand(name)?.value.id === id)
-          this.#core.tasks.move(id, 'supervisor', { move: 'fail', reason: `it could not be prepared: ${why}` })
+          this.#core.tasks.move(id, 'supervisor', {
+            ...(damage === null
+              ? { move: 'fail', reason: `it could not be prepared: ${why}` }
+              : { move: 'release', reason: `${damage}; the task is given out again after that` }),
+          })
       }
       // Its thread has ended meanwhile, or has been given something else.
       if (giving.isOver) return

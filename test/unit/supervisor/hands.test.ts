@@ -230,6 +230,31 @@ describe('a task that changes hands while something about it is under way', () =
     expect(task(id)?.error).toContain('the hub is gone')
     expect(task(next)?.status).toBe('pending')
   })
+
+  it('goes back when the hub was removed while it was prepared: that fails no task', async () => {
+    let damage: string | null = null
+    const { core, add, task } = setup({
+      ...fakeHub(Promise.resolve(), async () => {
+        damage = 'hub.git is gone'
+        throw new Error('refs/heads/team/trunk does not exist')
+      }),
+      damage: () => damage,
+    })
+    const dispatch = new Dispatch({
+      core,
+      send: () => undefined,
+      alive: () => true,
+      suspicion: suspicionOf(core),
+      bringBase: async () => undefined,
+      onProblem: () => undefined,
+      onFailure: () => undefined,
+    })
+    const id = add()
+    dispatch.idle('alice')
+    await until(() => task(id)?.status === 'pending' && task(id)?.attempts === 1)
+    await idleAgain()
+    expect(task(id)).toMatchObject({ status: 'pending', owner: null, attempts: 1 })
+  })
 })
 
 describe('the crew', () => {
