@@ -142,7 +142,8 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
     inTurn: act =>
       opened.inTurn(() => {
         // Nobody else changes refs now, so what is locked since this holder began is locked by one that is dead.
-        if (mayBeLocked) removeOldLocks(opened.dir, since)
+        // Of a hub that is gone the change itself tells.
+        if (mayBeLocked && damaged(opened.dir).ok) removeOldLocks(opened.dir, since)
         mayBeLocked = false
         return act().finally(() => {
           seen = null
