@@ -131,8 +131,8 @@ const requestPages = ({ root, store }: Place): Leftover[] => {
   })
 }
 
-/** Sessions that keep their teammate from starting, and those of nobody. */
-const sessions = ({ root, store, config }: Place): Leftover[] => {
+/** Sessions that keep their teammate from starting. Those of who is not on the team stay for when it comes back. */
+const sessions = ({ root, config }: Place): Leftover[] => {
   const folder = layout(root).sessions
   const known = new Set(config.members.map(member => member.name))
   return names(folder).flatMap(name => {
@@ -140,11 +140,7 @@ const sessions = ({ root, store, config }: Place): Leftover[] => {
     const [, owner, n] = /^([a-z0-9][a-z0-9-]*)(\.\d+)?\.jsonl$/.exec(name) ?? []
     if (owner === undefined || !isFile(path)) return []
     const at = relative(root, path)
-    // Who was asked to leave while no daemon ran is on record still.
-    if (!known.has(owner))
-      return isLeaving(store, owner)
-        ? []
-        : [toBackup(path, { what: 'session', state: 'warn', detail: `${at} is of ${owner}, who is not on the team` })]
+    if (!known.has(owner)) return []
     const damage = n === undefined ? damageOf(path) : null
     return damage === null
       ? []
@@ -158,9 +154,6 @@ const sessions = ({ root, store, config }: Place): Leftover[] => {
         ]
   })
 }
-
-const isLeaving = (store: Place['store'], name: string): boolean =>
-  [...store.tasks.list()].some(([, { value }]) => value.owner === name && value.status === 'in_progress')
 
 /** What is wrong with a session, looked at in a copy: opening one cuts and answers what was open. */
 const damageOf = (path: string): string | null => {

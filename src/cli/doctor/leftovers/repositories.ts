@@ -56,18 +56,14 @@ const halfMade = ({ root }: Place): Leftover[] => {
   )
 }
 
+/** Damaged ones. Those of who is not on the team stay for when it comes back. */
 const clones = ({ root, config }: Place): Leftover[] => {
   if (config.mode !== 'git') return []
-  const { team, home } = layout(root)
-  const known = new Set(config.members.map(member => member.name))
-  return folders(team).flatMap(name => {
+  const { home } = layout(root)
+  return config.members.flatMap(({ name }) => {
     const clone = join(home(name), 'repo')
     if (!lstatSync(clone, { throwIfNoEntry: false })?.isDirectory()) return []
     const at = relative(root, clone)
-    if (!known.has(name))
-      return existsSync(join(clone, '.git', 'team-clone'))
-        ? [toBackup(clone, { what: 'clone', state: 'warn', detail: `${at} is of ${name}, who is not on the team` })]
-        : []
     const damage = cloneDamage(clone)
     return damage === null
       ? []
