@@ -20,9 +20,12 @@ interface Since {
 /** The last task that the model was given, what was answered to each call since, and what it was told since. */
 const since = ({ messages }: ScriptedRequest): Since | null => {
   for (let at = messages.length - 1; at >= 0; at--) {
-    const found = /<task id="([^"]+)"[^>]*>\n(?:<returned>[\s\S]*?<\/returned>\n)?# ([^\n]*)/.exec(
-      messages[at]?.role === 'user' ? (messages[at]?.content ?? '') : '',
-    )
+    // Of several in one message, as after a crash that cut off the turn of the first, the last one is in hand.
+    const found = [
+      ...(messages[at]?.role === 'user' ? (messages[at]?.content ?? '') : '').matchAll(
+        /<task id="([^"]+)"[^>]*>\n(?:<returned>[\s\S]*?<\/returned>\n)?# ([^\n]*)/g,
+      ),
+    ].at(-1)
     if (!found) continue
     const results: Result[] = []
     const calls = new Map<string, { name: string; args: string }>()

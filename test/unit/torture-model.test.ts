@@ -24,3 +24,15 @@ test('a question that a crash cut off is asked again, one that was asked is wait
   })
   expect(after('asked as req_1')).toBe('I wait.')
 })
+
+test('of two tasks in one message the last one is in hand', () => {
+  const content = [
+    '<task id="10">\n# mail w62\n</task>',
+    '<note>You were restarted. Task 10 is not in your hands any more.</note>\n<task id="14">\n# work w100\n</task>',
+  ].join('\n\n')
+  expect(
+    teammateModel('/root', ['alice', 'bob'])({ model: 'bob', messages: [{ role: 'user', content }] }),
+  ).toMatchObject({
+    calls: [{ name: 'bash', args: { command: expect.stringContaining('w100') } }],
+  })
+})

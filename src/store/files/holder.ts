@@ -297,10 +297,10 @@ class FileHolder implements Holder {
     }
     await watching
     await this.#finding
-    removeOldLock(teamFolder(this.#root), this.#clock)
     // Nothing is written any more. While the socket listens nobody else can begin, so what is removed here is ours,
     // unless another holder superseded this one.
     try {
+      removeOldLock(teamFolder(this.#root), this.#clock)
       const file = readHolderFile(this.#root)
       if (file?.startedAt === header.startedAt && file.pid === header.pid)
         rmSync(holderFile(this.#root), { force: true })
