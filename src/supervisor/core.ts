@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { cloneDamage } from '../git/damage.ts'
 import type { Hub } from '../git/hub.ts'
 import type { Clock } from '../lib/clock.ts'
+import type { Result } from '../lib/result.ts'
 import type { Config, Member } from '../protocol/config.ts'
 import { type RequestType, requestTypes } from '../protocol/request-types.ts'
 import { isInHand, type Task } from '../protocol/task.ts'
@@ -132,12 +133,19 @@ export const isLive = ({ store, roster }: Core, name: string): boolean =>
 export const leadInbox = (core: Core): string =>
   core.config.lead !== undefined && isLive(core, core.config.lead) ? core.config.lead : humanInbox
 
+/** A git that was killed, or met the lock of one that was, did nothing wrong: it is asked once more. */
+const twice = async <T>(fetch: () => Promise<Result<T>>): Promise<Result<T>> => {
+  const first = await fetch()
+  return first.ok || (first.fault.code !== 'io' && first.fault.code !== 'held') ? first : fetch()
+}
+
 /** Keeps what a teammate did on its branch before the task leaves its hands: commits, and work saved aside, go to the hub. */
 export const keepWork = async (core: Core, task: Task): Promise<void> => {
   const { hub, store } = core
   if (!hub || task.owner === null || task.branch === null || cloneLoss(core, task.owner) !== null) return
   const dir = clonePath(core, task.owner)
-  const kept = await hub.fetchBranch(dir, task.branch)
+  const { branch } = task
+  const kept = await twice(() => hub.fetchBranch(dir, branch))
   const warn = (text: string) => store.note({ event: 'warning', by: 'supervisor', info: { task: task.id, text } })
   if (!kept.ok) warn(`its branch could not be fetched: ${kept.fault.message}`)
   await keepRescued(core, task.owner)
@@ -146,7 +154,7 @@ export const keepWork = async (core: Core, task: Task): Promise<void> => {
 /** Takes what was saved aside in a teammate's clone (work uncommitted when the task changed) into the hub. */
 export const keepRescued = async ({ hub, store, root }: Core, name: string): Promise<void> => {
   if (!hub) return
-  const rescued = await hub.fetchRescue(clonePath({ root }, name), name)
+  const rescued = await twice(() => hub.fetchRescue(clonePath({ root }, name), name))
   if (!rescued.ok)
     store.note({
       event: 'warning',

@@ -296,6 +296,11 @@ const checkGit = (root: string, repo: string, tasks: readonly Value[], entries: 
   return out
 }
 
+/** A lock of the root that was young when the last daemon ended: for all it could tell somebody was waiting with it. */
+const mayBeAlive = (root: string, name: string): boolean =>
+  name === '.team/holder.lock' &&
+  statSync(join(root, '.team', 'journal')).mtimeMs - statSync(join(root, name)).mtimeMs < 5000
+
 /** No process, lock, draft or temporary file is left. */
 const checkLeft = (root: string): string[] => {
   const out: string[] = []
@@ -311,7 +316,8 @@ const checkLeft = (root: string): string[] => {
   const isTemporary = (name: string) => /\.tmp$|^\.epoch-|\.lock$|^sock|\.next$/.test(name)
   const folders = ['.team', '.team/journal', '.team/sessions', '.tasks', '.messages', '.messages/requests']
   for (const folder of folders)
-    for (const name of names(join(root, folder)).filter(isTemporary)) out.push(`${folder}/${name} is left`)
+    for (const name of names(join(root, folder)).filter(isTemporary))
+      if (!mayBeAlive(root, join(folder, name))) out.push(`${folder}/${name} is left`)
   for (const name of names(join(root, '.team', 'verify'))) out.push(`.team/verify/${name} is left`)
   const repositories = ['.team/hub.git', ...names(join(root, 'team')).map(mate => `team/${mate}/repo/.git`)]
   for (const folder of repositories) {

@@ -1,10 +1,11 @@
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Hub } from '../../../src/git/hub.ts'
 import { clock } from '../../../src/lib/clock.ts'
-import { ok, unwrap } from '../../../src/lib/result.ts'
+import { fail, ok, unwrap } from '../../../src/lib/result.ts'
 import { Config, members } from '../../../src/protocol/config.ts'
 import type { Shell } from '../../../src/sandbox/shell.ts'
 import { openMemoryStore } from '../../../src/store/memory.ts'
@@ -31,12 +32,14 @@ const gate = () => {
   return { opened, open: () => open() }
 }
 
+const fetched = { head: 'head', commits: 1, files: [], replaced: null }
+
 /** Only what an act on tasks asks of a hub; `wait` is passed by everything that fetches from a clone. */
 const fakeHub = (wait: Promise<void>, trunk: () => Promise<string> = async () => 'trunk'): Hub => {
   const hub: Partial<Hub> = {
     fetchBranch: async () => {
       await wait
-      return ok({ head: 'head', commits: 1, files: [], replaced: null })
+      return ok(fetched)
     },
     fetchRescue: async () => ok([]),
     refreshBase: async () =>
@@ -80,6 +83,29 @@ const setup = (hub: Hub | null = null, lead?: string) => {
 }
 
 const idleAgain = () => new Promise(resolve => setImmediate(resolve))
+
+describe('a task that leaves its hands', () => {
+  it('takes its branch along though a git was killed at that; what goes on failing is told', async () => {
+    const answers = [fail('io', 'ended by SIGKILL'), ok(fetched), fail('io', 'first'), fail('held', 'second')]
+    const { core, store, add, start } = setup({
+      ...fakeHub(Promise.resolve()),
+      fetchBranch: async () => answers.shift() ?? fail('internal', 'asked too often'),
+    })
+    execFileSync('git', ['init', '-q', join(core.root, 'team', 'alice', 'repo')])
+    const warnings: unknown[] = []
+    store.onEntry(({ event, info }) => {
+      if (event === 'warning') warnings.push(info?.text)
+    })
+    for (const told of [[], ['its branch could not be fetched: second']]) {
+      const id = add()
+      start(id, 'alice')
+      await releaseInHand(core, 'alice', 'stopped')
+      await store.flushed()
+      expect(warnings).toEqual(told)
+    }
+    expect(answers).toEqual([])
+  })
+})
 
 describe('a task that changes hands while something about it is under way', () => {
   it('is not given back, failed or released by the one who had it before', async () => {
