@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { tempFolder } from '../support/cli.ts'
@@ -237,6 +237,8 @@ test('what is left: a draft, a lock, a folder of a check, a process', async () =
     for (const path of paths) {
       mkdirSync(join(root, path, '..'), { recursive: true })
       writeFileSync(join(root, path), '')
+      // Long before the last daemon ended: a young one may be that of somebody who waits.
+      utimesSync(join(root, path), 1e9, 1e9)
     }
     child = spawn('sleep', ['60'], { env: { PATH: process.env.PATH, TEAM_COMMAND: `${root}#alice.1-1` } })
     // Until it shows its own environment.
