@@ -34,6 +34,14 @@ unlock() {
     [ "$old" -ge 600 ] || die lock "git is locked by $lock ($old s old); if no git runs there, remove that file and try again"
     rm -f "$lock" && say "note removed $lock, left by a git that ended $old s ago"
   done
+  # Of a ref git holds its lock for moments only, whatever a person does meanwhile: one that stays is a dead one's.
+  for name in packed-refs.lock $(cd "$dir" && find refs -name '*.lock' 2>/dev/null); do
+    lock="$dir/$name"
+    n=0
+    while [ -e "$lock" ] && [ $n -lt ${Math.round(lockSeconds * 10)} ]; do sleep 0.1; n=$((n + 1)); done
+    [ -e "$lock" ] || continue
+    rm -f "$lock" && say "note removed $lock, left by a git that was killed"
+  done
 }
 `
 

@@ -170,7 +170,8 @@ export class Dispatch {
     const act = async () => {
       let task: AssignedTask | null = null
       try {
-        task = await this.#prepare(name, id, durable)
+        // Once more: a git may have been killed at it.
+        task = await this.#prepare(name, id, durable).catch(() => this.#prepare(name, id, durable))
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error)
         this.#problem(`give/${id}`, `task ${id} could not be given to ${name}: ${why}`)

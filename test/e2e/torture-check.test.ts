@@ -196,16 +196,16 @@ test('work: a call that ran twice, a commit that nothing reaches, a trunk that n
   expect(found(({ root }) => writeFileSync(join(ran(root), 'twice'), 'abc\n'))).toEqual(['run twice: abc'])
   const lost = 'a'.repeat(40)
   expect(found(({ root }) => writeFileSync(join(ran(root), `commit-${lost}`), ''))).toEqual([
-    `commit ${lost} is reachable from no ref of the hub`,
+    `commit ${lost} is reachable from no ref of the hub or a clone`,
   ])
   const commit = (root: string, message: string) => {
     const git = (...args: string[]) =>
       execFileSync(
         'git',
         ['--git-dir', join(root, '.team', 'hub.git'), '-c', 'user.name=t', '-c', 'user.email=t@t.invalid', ...args],
-        { encoding: 'utf8', input: 'x' },
+        { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] },
       ).trim()
-    const blob = git('hash-object', '-w', '--stdin')
+    const blob = git('hash-object', '-w', join(root, 'config.json'))
     const tree = execFileSync('git', ['--git-dir', join(root, '.team', 'hub.git'), 'mktree'], {
       encoding: 'utf8',
       input: `100644 blob ${blob}\tstray\n`,

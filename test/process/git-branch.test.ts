@@ -231,6 +231,16 @@ describe('switching to a task’s branch', () => {
     expect((await switchTo('team/task-2', { lockSeconds: 0.2 })).notes.join()).toContain('removed')
   })
 
+  test('locks of refs, held for moments by a living git, are taken away when they stay', async () => {
+    for (const name of ['packed-refs.lock', 'refs/heads/team/task-1.lock']) {
+      mkdirSync(join(clone.dir, '.git/refs/heads/team'), { recursive: true })
+      writeFileSync(join(clone.dir, '.git', name), '')
+    }
+    const done = await switchTo('team/task-1', { lockSeconds: 0.2 })
+    expect(done.branch).toBe('team/task-1')
+    expect(done.notes.join('\n')).toMatch(/removed .*packed-refs\.lock[\s\S]*removed .*task-1\.lock/)
+  })
+
   test('without a clone it refuses, and a repository around it is never taken for one', async () => {
     const outer = initRepo(join(folder.dir, 'outer'))
     mkdirSync(join(outer.dir, 'inner'))

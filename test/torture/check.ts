@@ -257,10 +257,14 @@ const checkGit = (root: string, repo: string, tasks: readonly Value[], entries: 
   } catch (error) {
     out.push(`git fsck: ${error instanceof Error ? error.message.slice(0, 400) : error}`)
   }
-  const all = new Set(git('rev-list', '--all').split('\n'))
+  // What a clone was to bring when everything was killed is on its own branch there.
+  const clones = names(join(root, 'team')).map(name => join(root, 'team', name, 'repo', '.git'))
+  const all = new Set(
+    [hub, ...clones.filter(existsSync)].flatMap(dir => git('--git-dir', dir, 'rev-list', '--all').split('\n')),
+  )
   for (const { name } of marks(root)) {
     const sha = /^commit-(.*)$/.exec(name)?.[1]
-    if (sha !== undefined && !all.has(sha)) out.push(`commit ${sha} is reachable from no ref of the hub`)
+    if (sha !== undefined && !all.has(sha)) out.push(`commit ${sha} is reachable from no ref of the hub or a clone`)
   }
   const trunk = git('log', '--first-parent', '--format=%H %T %s', 'team/trunk')
     .split('\n')

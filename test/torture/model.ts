@@ -101,11 +101,9 @@ export const teammateModel =
     }
     if (ok('bash', /committed/)) return call('task', { action: 'complete', summary: `${file}.txt` })
     if (kind !== 'permit') return call('bash', { command: act })
-    const asked = results.filter(({ name }) => name === 'bash')
-    const runs = asked.filter(({ text }) => !text.includes('It did not run')).length
-    const permits = told.split('Run exactly the same command again').length - 1
-    const before = asked.at(-1)
-    return before && permits > runs
-      ? call('bash', JSON.parse(before.args) as object)
-      : call('bash', { command: `env ${act}` })
+    // What was permitted is run once; cut off at that, it is another call, which wants a permit of its own.
+    const before = results.findLast(({ name }) => name === 'bash')
+    const { command = '' } = JSON.parse(before?.args ?? '{}') as { command?: string }
+    const isPermitted = before?.text.includes('It did not run') && told.includes(`${command}) was approved`)
+    return call('bash', { command: isPermitted ? command : `env ${act}` })
   }

@@ -257,6 +257,30 @@ describe('a task that changes hands while something about it is under way', () =
     expect(task(next)?.status).toBe('pending')
   })
 
+  it('is prepared once more where a git was killed at it', async () => {
+    let asked = 0
+    const { core, add, task } = setup(
+      fakeHub(Promise.resolve(), async () => {
+        if (++asked === 1) throw new Error('git rev-parse: ended by SIGKILL')
+        return 'trunk'
+      }),
+    )
+    const sent: string[] = []
+    const dispatch = new Dispatch({
+      core,
+      send: (name, { id }) => sent.push(`${name} ${id}`),
+      alive: () => true,
+      suspicion: suspicionOf(core),
+      bringBase: async () => undefined,
+      onProblem: () => undefined,
+      onFailure: () => undefined,
+    })
+    const id = add()
+    dispatch.idle('alice')
+    await until(() => sent.length > 0)
+    expect([sent, task(id)?.status]).toEqual([[`alice ${id}`], 'in_progress'])
+  })
+
   it('goes back when the hub was removed while it was prepared: that fails no task', async () => {
     let damage: string | null = null
     const { core, add, task } = setup({
