@@ -104,6 +104,8 @@ export const teammateModel =
     // What was permitted is run once; cut off at that, it is another call, which wants a permit of its own.
     const before = results.findLast(({ name }) => name === 'bash')
     const { command = '' } = JSON.parse(before?.args ?? '{}') as { command?: string }
-    const isPermitted = before?.text.includes('It did not run') && told.includes(`${command}) was approved`)
+    // The decision names the command, cut where it is long: by the word that is this call's own.
+    const own = /\/ran (\w+) /.exec(command)?.[1] ?? command
+    const isPermitted = before?.text.includes('It did not run') && new RegExp(`${own}[^)]*\\) was approved`).test(told)
     return call('bash', { command: isPermitted ? command : `env ${act}` })
   }
