@@ -1,12 +1,32 @@
 // What every table of the benchmark needs: time, medians, variants measured in turns, temporary folders, a machine's facts.
 import { execFileSync } from 'node:child_process'
-import { closeSync, fdatasyncSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fdatasyncSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { cpus, loadavg, release, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 export const top = fileURLToPath(new URL('..', import.meta.url))
+
+/** The built command. */
+export const command = join(top, 'dist', 'team.cjs')
+export const isBuilt = () => existsSync(command)
+/** What a table that runs `name` is without it. */
+export const notBuilt = name => ({
+  variants: [],
+  missing: [{ name, why: 'dist/ is not built (npm run build)' }],
+  close: async () => {},
+})
 
 /** Milliseconds of the monotonic clock, which all threads and processes of a machine share. */
 export const now = () => Number(process.hrtime.bigint()) / 1e6

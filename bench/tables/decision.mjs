@@ -1,11 +1,10 @@
 // From a decision to what comes of it: the answer, the next call of the model that waited for it, the command that may run.
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { folder, median, now, product, sleep, top } from '../lib.mjs'
+import { command, folder, isBuilt, median, notBuilt, now, product, sleep } from '../lib.mjs'
 import { must } from '../team.mjs'
 
-const command = join(top, 'dist', 'team.cjs')
 const repeats = 8
 const open = 1_000
 const { NODE_EXTRA_CA_CERTS: _, ...env } = process.env
@@ -124,12 +123,7 @@ export default {
     { key: 'effect', label: 'effect, ms', ratio: true },
   ],
   async prepare() {
-    if (!existsSync(command))
-      return {
-        variants: [],
-        missing: [{ name: 'team approve', why: 'dist/ is not built (npm run build)' }],
-        close: async () => {},
-      }
+    if (!isBuilt()) return notBuilt('team approve')
     const { startScripted } = await product('src/model/scripted.ts')
     const { connect } = await product('src/store/rpc/client.ts')
     const alone = await startAsking(0, startScripted, connect)

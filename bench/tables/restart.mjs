@@ -2,9 +2,8 @@
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { folder, now, sleep, top } from '../lib.mjs'
+import { command, folder, isBuilt, notBuilt, now, sleep } from '../lib.mjs'
 
-const command = join(top, 'dist', 'team.cjs')
 const sizes = [1, 4, 16]
 /** Longer than any of this takes. */
 const work = 'sleep 300'
@@ -78,12 +77,7 @@ export default {
     { key: 'first', label: 'at work the first time after, s' },
   ],
   async prepare() {
-    if (!existsSync(command))
-      return {
-        variants: [],
-        missing: [{ name: 'team up', why: 'dist/ is not built (npm run build)' }],
-        close: async () => {},
-      }
+    if (!isBuilt()) return notBuilt('team up')
     return {
       variants: sizes.map(size => ({ name: size === 1 ? '1 teammate' : `${size} teammates`, measure: measure(size) })),
       missing: [],

@@ -1,11 +1,9 @@
 // From `team up` until every teammate is idle, and what a teammate costs in memory: the built command, real threads.
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { now, top } from '../lib.mjs'
+import { readFileSync } from 'node:fs'
+import { command, isBuilt, notBuilt, now } from '../lib.mjs'
 import { makeRoot } from '../team.mjs'
 
-const command = join(top, 'dist', 'team.cjs')
 const sizes = [4, 32, 128]
 
 const memoryMb = pid => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024
@@ -55,12 +53,7 @@ export default {
     { key: 'each', label: 'MB a teammate' },
   ],
   async prepare() {
-    if (!existsSync(command))
-      return {
-        variants: [],
-        missing: [{ name: 'team up', why: 'dist/ is not built (npm run build)' }],
-        close: async () => {},
-      }
+    if (!isBuilt()) return notBuilt('team up')
     return {
       variants: sizes.map(size => ({ name: `${size} teammates`, measure: measure(size) })),
       missing: [],

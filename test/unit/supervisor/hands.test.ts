@@ -9,7 +9,7 @@ import { fail, ok, unwrap } from '../../../src/lib/result.ts'
 import { Config, members } from '../../../src/protocol/config.ts'
 import type { Shell } from '../../../src/sandbox/shell.ts'
 import { openMemoryStore } from '../../../src/store/memory.ts'
-import { makeCore } from '../../../src/supervisor/core.ts'
+import { type Core, makeCore } from '../../../src/supervisor/core.ts'
 import { Crew } from '../../../src/supervisor/crew.ts'
 import { Dispatch } from '../../../src/supervisor/dispatch.ts'
 import { makeHandlers } from '../../../src/supervisor/handlers.ts'
@@ -81,6 +81,20 @@ const setup = (hub: Hub | null = null, lead?: string) => {
   const task = (id: string) => core.tasks.get(id)?.value
   return { core, store, log, notices, table, add, start, task }
 }
+
+/** Gives out the tasks of `core` to threads that are all alive, and keeps what each was sent in `sent`. */
+const dispatchOf = (core: Core, sent: string[] = []) =>
+  new Dispatch({
+    core,
+    send: (name, { id }) => void sent.push(`${name} ${id}`),
+    alive: () => true,
+    suspicion: suspicionOf(core),
+    bringBase: async () => undefined,
+    onProblem: () => undefined,
+    onFailure: error => {
+      throw error
+    },
+  })
 
 const idleAgain = () => new Promise(resolve => setImmediate(resolve))
 
@@ -174,17 +188,7 @@ describe('a task that changes hands while something about it is under way', () =
       }),
     )
     const sent: string[] = []
-    const dispatch = new Dispatch({
-      core,
-      send: (name, { id }) => void sent.push(`${name} ${id}`),
-      alive: () => true,
-      suspicion: suspicionOf(core),
-      bringBase: async () => undefined,
-      onProblem: () => undefined,
-      onFailure: error => {
-        throw error
-      },
-    })
+    const dispatch = dispatchOf(core, sent)
     const id = add()
     dispatch.idle('alice')
     await until(() => task(id)?.status === 'in_progress')
@@ -206,15 +210,7 @@ describe('a task that changes hands while something about it is under way', () =
       }),
     )
     const sent: string[] = []
-    const dispatch = new Dispatch({
-      core,
-      send: (name, { id }) => void sent.push(`${name} ${id}`),
-      alive: () => true,
-      suspicion: suspicionOf(core),
-      bringBase: async () => undefined,
-      onProblem: () => undefined,
-      onFailure: () => undefined,
-    })
+    const dispatch = dispatchOf(core, sent)
     const id = add()
     dispatch.idle('alice')
     await until(() => n === 1)
@@ -236,15 +232,7 @@ describe('a task that changes hands while something about it is under way', () =
         throw new Error('the hub is gone')
       }),
     )
-    const dispatch = new Dispatch({
-      core,
-      send: () => undefined,
-      alive: () => true,
-      suspicion: suspicionOf(core),
-      bringBase: async () => undefined,
-      onProblem: () => undefined,
-      onFailure: () => undefined,
-    })
+    const dispatch = dispatchOf(core)
     const id = add()
     dispatch.idle('alice')
     await until(() => task(id)?.status === 'in_progress')
@@ -266,15 +254,7 @@ describe('a task that changes hands while something about it is under way', () =
       }),
     )
     const sent: string[] = []
-    const dispatch = new Dispatch({
-      core,
-      send: (name, { id }) => sent.push(`${name} ${id}`),
-      alive: () => true,
-      suspicion: suspicionOf(core),
-      bringBase: async () => undefined,
-      onProblem: () => undefined,
-      onFailure: () => undefined,
-    })
+    const dispatch = dispatchOf(core, sent)
     const id = add()
     dispatch.idle('alice')
     await until(() => sent.length > 0)
@@ -290,15 +270,7 @@ describe('a task that changes hands while something about it is under way', () =
       }),
       damage: () => damage,
     })
-    const dispatch = new Dispatch({
-      core,
-      send: () => undefined,
-      alive: () => true,
-      suspicion: suspicionOf(core),
-      bringBase: async () => undefined,
-      onProblem: () => undefined,
-      onFailure: () => undefined,
-    })
+    const dispatch = dispatchOf(core)
     const id = add()
     dispatch.idle('alice')
     await until(() => task(id)?.status === 'pending' && task(id)?.attempts === 1)
