@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Request } from '../../src/protocol/request.ts'
-import { team, teamOk, until } from '../support/cli.ts'
+import { statusOf, team, teamOk, until } from '../support/cli.ts'
 import { call, gitTeamOf, heard, journalOf, model, sinceTask } from '../support/daemon.ts'
 import { ask } from '../support/scripted-team.ts'
 
@@ -67,6 +67,8 @@ test('D01 an approval against a rejection, each from a shell of its own: of ever
   })
   // It works on and never decides, so the human does in its place.
   for (let n = 0; n < rounds; n++) {
+    // One that is starting yet, or has nothing in hand, is not asked.
+    await until(async () => (await statusOf(root)).teammates.find(({ name }) => name === 'carol')?.state === 'working')
     const down = team(['down', 'carol', '--timeout', '600', '--root', root])
     const [request] = await until(async () => {
       const found = await open(root)
