@@ -229,7 +229,7 @@ test('a daemon whose socket was removed by hand is found again soon, and as ofte
         client.close()
         expect(JSON.parse(readFileSync(join(root, '.team', 'holder.json'), 'utf8'))).toMatchObject({ socket })
       },
-      { timeout: 10_000, interval: 20 },
+      { timeout: 45_000, interval: 20 },
     )
   }
   await holder.release()

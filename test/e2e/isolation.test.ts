@@ -41,7 +41,7 @@ test('C07 a teammate that cannot start is retried ever more slowly, given up in 
   mkdirSync(join(root, '.team', 'sessions'), { recursive: true })
   writeFileSync(session, 'no json\n{"k":"todo","items":[]}\n')
   await teamOk(['up', '-d', '--root', root])
-  await until(async () => (await mate(root, 'alice'))?.state === 'failed', 30_000)
+  await until(async () => (await mate(root, 'alice'))?.state === 'failed', 60_000)
   const entries = journalOf(root)
   const deaths = entries.filter(entry => entry.event === 'teammate.died')
   expect(deaths).toHaveLength(3)

@@ -46,18 +46,18 @@ const told = async (root: string) =>
     .map(({ stored }) => stored.message.content)
     .filter(content => content.includes('config.json'))
 const problem = (root: string, text: string | RegExp) =>
-  until(async () => (await status(root)).problems.find(line => line.match(text)), 20_000)
+  until(async () => (await status(root)).problems.find(line => line.match(text)), 45_000)
 const noProblem = (root: string, text: string) =>
-  until(async () => !(await status(root)).problems.some(line => line.includes(text)), 20_000)
+  until(async () => !(await status(root)).problems.some(line => line.includes(text)), 45_000)
 /** A change that has not taken effect yet; nothing is wrong with it. */
 const pending = (root: string, text: string | RegExp) =>
   until(async () => {
     const now = await status(root)
     expect(now.problems.filter(line => line.match(text))).toEqual([])
     return now.pendingChanges.find(line => line.match(text))
-  }, 20_000)
+  }, 45_000)
 const nonePending = (root: string, text: string) =>
-  until(async () => !(await status(root)).pendingChanges.some(line => line.includes(text)), 20_000)
+  until(async () => !(await status(root)).pendingChanges.some(line => line.includes(text)), 45_000)
 const prefixes = (team: ScriptedTeam, name: string) =>
   team.requests(name).map(({ messages }) => messages[0]?.content ?? '')
 

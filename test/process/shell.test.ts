@@ -458,7 +458,7 @@ describe('when the thread that started a command dies', () => {
       workerData: data,
       env: {},
     })
-    await until(() => findMarked(marker).some(({ command }) => command === 'sleep 91'), 10_000)
+    await until(() => findMarked(marker).some(({ command }) => command === 'sleep 91'), 45_000)
     await worker.terminate()
     return marker
   }

@@ -110,7 +110,7 @@ export const statusOf = async (root: string): Promise<Status> =>
 /** Polls until `look` gives something else than undefined or false; fails after `ms`. */
 export const until = async <T>(
   look: () => Promise<T | undefined | false> | T | undefined | false,
-  ms = 20_000,
+  ms = 45_000,
 ): Promise<T> => {
   const end = performance.now() + ms
   for (;;) {
