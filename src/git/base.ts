@@ -2,7 +2,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import { mergeTree } from './merge.ts'
 import { type HubRepository, isAncestor, moveRef, needRef, refs } from './repository.ts'
 import { type Git, uploadPack } from './run.ts'
-import { readBase, type Workspace } from './workspace.ts'
+import { readBase, submoduleIn, type Workspace } from './workspace.ts'
 
 /** What became of a look at the base. */
 export interface BaseReport {
@@ -66,6 +66,14 @@ export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport
   const held = await isAncestor(hub.git, to.value, trunk.value)
   if (!held.ok) return held
   if (held.value) return ok({ ...report, how: 'none', trunk: trunk.value })
+  const module = await submoduleIn(hub.git, hub.dir, to.value)
+  if (!module.ok) return module
+  if (module.value !== null)
+    return fail(
+      'refused',
+      `${hub.workspace.baseName} has submodules now (${module.value}), which a teammate's clone cannot fill`,
+      `the trunk stays where it is: take ${module.value} out of ${hub.workspace.baseName} again, or team down and set "mode": "dir" in config.json`,
+    )
   const behind = await isAncestor(hub.git, trunk.value, to.value)
   if (!behind.ok) return behind
   const { baseName } = hub.workspace

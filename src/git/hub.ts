@@ -15,6 +15,7 @@ import { changedFiles, checkout, diff, merge, mergeOf, type Preview, preview, sh
 import { countCommits, type HubRepository, needRef, readRef, refs } from './repository.ts'
 import { bindGit, type Environment, type Git, line } from './run.ts'
 import { type Fetched, fetchBranch, fetchRescue } from './transfer.ts'
+import { type Unmergeable, unmergeable } from './unmergeable.ts'
 import { inspectWorkspace, type Workspace } from './workspace.ts'
 
 /**
@@ -51,6 +52,8 @@ export interface Hub {
   has(commit: string): Promise<boolean>
   /** How many commits `head` is ahead of the trunk, and the paths it changes. */
   brings(head: string): Promise<Result<{ commits: number; files: string[] }>>
+  /** What it brings that cannot be merged as it is, though git would. */
+  unmergeable(head: string): Promise<Result<Unmergeable[]>>
   preview(head: string): Promise<Result<Preview>>
   checkout(treeish: string, dir: string): Promise<Result<string>>
   merge(what: { head: string; tree: string; onto: string; message: string }): Promise<Result<{ commit: string }>>
@@ -208,6 +211,7 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
       const files = await changedFiles(hub, head)
       return files.ok ? ok({ commits: commits.value, files: files.value }) : files
     },
+    unmergeable: head => unmergeable(hub, head),
     preview: head => preview(hub, head),
     checkout: (treeish, dir) => checkout(hub, treeish, dir),
     merge: what => merge(hub, what),

@@ -1,17 +1,18 @@
-import { existsSync } from 'node:fs'
+import { existsSync, realpathSync } from 'node:fs'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { LandReport } from '../protocol/rpc.ts'
 import { mergeTree } from './merge.ts'
 import { commitTree, countCommits, type HubRepository, isAncestor, moveRef, needRef } from './repository.ts'
 import { firstLine, type Git, line, teamIdentity, uploadPack, zParts } from './run.ts'
-import { readBase } from './workspace.ts'
+import { readBase, type Workspace } from './workspace.ts'
 
 /**
  * Brings the trunk into the base branch of the person's repository: the one act that writes there. It takes the trunk's objects,
  * decides on the commit to land (the trunk itself, or a merge of both made without a work tree), then moves the base to it by
  * fast-forward: with the files where it is checked out, by compare-and-set of the ref where it is not. No ref besides the base is
  * made or moved, no hook runs; the person's own settings (line endings, filters, identity) hold.
- * Faults, with nothing changed: `refused` (uncommitted changes, an operation in progress, files in the way, no branch to land in),
+ * Faults, with nothing changed: `refused` (uncommitted changes, an operation in progress, files in the way, no branch to land in,
+ * signatures asked for),
  * `conflict` (the histories conflict, or the base moved meanwhile), `held` (a git lock that stayed).
  */
 export const land = async (hub: HubRepository): Promise<Result<LandReport>> => {
@@ -25,6 +26,14 @@ export const land = async (hub: HubRepository): Promise<Result<LandReport>> => {
     )
   const git: Git = (args, more) =>
     hub.anywhere(['-c', 'core.hooksPath=/dev/null', ...args], { cwd: top, as: 'user', ...more })
+  const signed = await git(['config', '--type=bool', '--get', 'merge.verifySignatures'], { codes: [0, 1] })
+  if (!signed.ok) return signed
+  if (signed.value.stdout.trim() === 'true')
+    return fail(
+      'refused',
+      `merge.verifySignatures is set for ${top}, and the commits of teammates are not signed`,
+      `git -C '${top}' config merge.verifySignatures false, then land again`,
+    )
   const trunk = await needRef(hub.git, hub.trunkRef, `the trunk ${hub.trunkName}`)
   if (!trunk.ok) return trunk
   const base = await readBase(hub.anywhere, workspace)
@@ -48,7 +57,7 @@ export const land = async (hub: HubRepository): Promise<Result<LandReport>> => {
   if (landed.value) return ok({ ...report, to: base.value, commits: 0, how: 'already there' })
   const commits = await countCommits(git, base.value, trunk.value)
   if (!commits.ok) return commits
-  const trees = await worktrees(git)
+  const trees = await worktrees(git, hub.workspace)
   if (!trees.ok) return trees
   const busy = await findOperation(git, trees.value, baseRef)
   if (!busy.ok) return busy
@@ -102,15 +111,20 @@ interface Worktree {
   readonly branch: string | null
 }
 
-const worktrees = async (git: Git): Promise<Result<Worktree[]>> => {
+const worktrees = async (git: Git, { top, commonDir }: Workspace): Promise<Result<Worktree[]>> => {
   const told = await git(['worktree', 'list', '--porcelain', '-z'])
   if (!told.ok) return told
+  const own = await git(['rev-parse', '--path-format=absolute', '--git-dir'])
+  if (!own.ok) return own
+  // Where the git folder lies elsewhere (--separate-git-dir, a submodule), git calls that folder the main work tree.
+  const main = realpathSync(line(own.value)) === commonDir ? top : undefined
   const found: Worktree[] = []
   let path: string | undefined
   let branch: string | null = null
   let bare = false
+  let first = true
   for (const part of told.value.stdout.split('\0')) {
-    if (part.startsWith('worktree ')) path = part.slice(9)
+    if (part.startsWith('worktree ')) path = (first ? main : undefined) ?? part.slice(9)
     else if (part.startsWith('branch ')) branch = part.slice(7)
     else if (part === 'bare') bare = true
     else if (part === '' && path !== undefined) {
@@ -118,6 +132,7 @@ const worktrees = async (git: Git): Promise<Result<Worktree[]>> => {
       path = undefined
       branch = null
       bare = false
+      first = false
     }
   }
   return ok(found)

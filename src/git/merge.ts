@@ -176,7 +176,7 @@ export const changedFiles = async (hub: HubRepository, head: string): Promise<Re
 }
 
 /** Where `head` left the trunk; the empty tree for a head that never was on it. */
-const startOf = async (hub: HubRepository, head: string): Promise<Result<string>> => {
+export const startOf = async (hub: HubRepository, head: string): Promise<Result<string>> => {
   const known = await needRef(hub.git, head, `commit ${head}`)
   if (!known.ok) return known
   const base = await mergeBase(hub.git, hub.trunkRef, known.value)

@@ -1,4 +1,4 @@
-import { existsSync, realpathSync } from 'node:fs'
+import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { isAbsolute, relative, sep } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
@@ -39,16 +39,37 @@ const checkVersion = async (git: Git, dir: string): Promise<Result<null>> => {
     : fail('config', `${line(told.value)} is too old`, `install git ${needed.join('.')} or newer, or set "mode": "dir"`)
 }
 
+/** The branch that is being rebased in this work tree, or null. */
+const rebasing = async (git: Git, dir: string): Promise<Result<string | null>> => {
+  for (const file of ['rebase-merge/head-name', 'rebase-apply/head-name']) {
+    const path = await git(['rev-parse', '--path-format=absolute', '--git-path', file], { cwd: dir })
+    if (!path.ok) return path
+    if (existsSync(line(path.value)))
+      return ok(readFileSync(line(path.value), 'utf8').trim().replace('refs/heads/', ''))
+  }
+  return ok(null)
+}
+
 const resolveBase = async (git: Git, dir: string, base?: string): Promise<Result<{ name: string; ref: string }>> => {
   const current = await git(['symbolic-ref', '-q', 'HEAD'], { cwd: dir, codes: [0, 1] })
   if (!current.ok) return current
   const head = current.value.code === 0 ? line(current.value) : null
-  if (base === undefined && head === null)
-    return fail(
-      'config',
-      `${dir}: HEAD is detached, so there is no branch to start from and to land in`,
-      'check out a branch (git switch <branch>), or name one as "base" in config.json',
-    )
+  if (base === undefined && head === null) {
+    const rebased = await rebasing(git, dir)
+    if (!rebased.ok) return rebased
+    const named = 'name a branch as "base" in config.json'
+    return rebased.value === null
+      ? fail(
+          'config',
+          `${dir}: HEAD is detached, so there is no branch to start from and to land in`,
+          `check out a branch (git switch <branch>), or ${named.replace('a branch', 'one')}`,
+        )
+      : fail(
+          'config',
+          `${dir}: HEAD is detached: a rebase of ${rebased.value} is in progress`,
+          `finish it (git rebase --continue) or give it up (git rebase --abort), or ${named}`,
+        )
+  }
   const candidates =
     base === undefined
       ? [head as string]
@@ -108,13 +129,21 @@ export const inspectWorkspace = async (git: Git, workspace: string, base?: strin
     )
   if (shallow === 'true')
     return fail('config', `${dir} is a shallow clone: its history is cut off`, 'fetch the rest: git fetch --unshallow')
-  const partial = await git(['config', '--get', 'extensions.partialClone'], { cwd: dir, codes: [0, 1] })
+  // Which of the two it is told by depends on the git that cloned it.
+  const partial = await git(
+    ['config', '--name-only', '--get-regexp', '^(extensions\\.partialclone|remote\\..*\\.promisor)$'],
+    {
+      cwd: dir,
+      codes: [0, 1],
+    },
+  )
   if (!partial.ok) return partial
-  if (partial.value.code === 0)
+  const promises = partial.value.stdout.split('\n').filter(Boolean)
+  if (promises.length > 0)
     return fail(
       'config',
       `${dir} is a partial clone: some of its objects are elsewhere`,
-      'fetch them: git fetch --refetch --no-filter, then git config --unset extensions.partialClone',
+      `fetch them: git fetch --refetch --no-filter, then ${promises.map(key => `git config --unset-all ${key}`).join(', ')}`,
     )
   const paths = []
   for (const which of ['--show-toplevel', '--git-common-dir']) {
@@ -125,13 +154,12 @@ export const inspectWorkspace = async (git: Git, workspace: string, base?: strin
   const [top = '', commonDir = ''] = paths
   const resolved = await resolveBase(git, dir, base)
   if (!resolved.ok) return resolved
-  const tree = await git(['ls-tree', '-r', '-z', '--full-tree', resolved.value.ref], { cwd: dir })
-  if (!tree.ok) return tree
-  const module = zParts(tree.value.stdout).find(entry => entry.startsWith('160000 '))
-  if (module !== undefined)
+  const module = await submoduleIn(git, dir, resolved.value.ref)
+  if (!module.ok) return module
+  if (module.value !== null)
     return fail(
       'config',
-      `${dir} has submodules (${module.split('\t')[1]}), which a teammate's clone cannot fill`,
+      `${dir} has submodules (${module.value}), which a teammate's clone cannot fill`,
       'set "mode": "dir" in config.json',
     )
   return ok({
@@ -143,6 +171,14 @@ export const inspectWorkspace = async (git: Git, workspace: string, base?: strin
     baseName: resolved.value.name,
     baseRef: resolved.value.ref,
   })
+}
+
+/** A submodule's path in this commit, or null where it has none. */
+export const submoduleIn = async (git: Git, dir: string, commit: string): Promise<Result<string | null>> => {
+  const tree = await git(['ls-tree', '-r', '-z', '--full-tree', commit], { cwd: dir })
+  if (!tree.ok) return tree
+  const entry = zParts(tree.value.stdout).find(entry => entry.startsWith('160000 '))
+  return ok(entry?.slice(entry.indexOf('\t') + 1) ?? null)
 }
 
 /** The base branch's commit in the person's repository now. */

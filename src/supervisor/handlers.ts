@@ -13,7 +13,8 @@ import {
   type TaskShown,
 } from '../protocol/rpc.ts'
 import type { Task } from '../protocol/task.ts'
-import { afterLoss, type Core, cloneLoss, clonePath, keepWork, verifyCommands } from './core.ts'
+import { completeTask } from './complete.ts'
+import { afterLoss, type Core, cloneLoss, keepWork } from './core.ts'
 import { noHub, showDiff } from './diff.ts'
 import { readEvents, type Stream } from './events.ts'
 import { gateHandlers } from './gate-handlers.ts'
@@ -175,24 +176,13 @@ export const makeHandlers = (
     'task.complete': async ({ summary, during }, { actor }) => {
       const task = inHand(actor, during)
       if (!task.ok) return task
-      const { id, branch } = task.value
-      let head: string | null = null
-      if (hub && branch !== null) {
-        const fetched = await hub.fetchBranch(clonePath(core, actor), branch)
-        if (!fetched.ok) return fetched
-        head = fetched.value.commits === 0 ? null : fetched.value.head
-        const still = stillInHand(actor, id)
-        if (!still.ok) return still
-      }
-      const isProven = head !== null || verifyCommands(core, task.value).length > 0
-      const claimed = isProven
-        ? tasks.move(id, actor, { move: 'claim', head, summary })
-        : tasks.finish(id, actor, summary)
-      if (!claimed.ok) return claimed
-      await claimed.value.durable
-      const bare =
-        head === null && hub !== null ? ' There are 0 commits on its branch, so there is nothing to merge.' : ''
-      return ok({ id, note: `${live?.after(id) ?? ''}${bare}`.trim() })
+      return completeTask(core, {
+        actor,
+        task: task.value,
+        summary,
+        still: () => stillInHand(actor, task.value.id),
+        after: id => live?.after(id) ?? '',
+      })
     },
     'task.release': ({ reason, during }, { actor }) => give(actor, { move: 'release', reason: reason ?? null }, during),
     'task.fail': ({ reason, during }, { actor }) => give(actor, { move: 'fail', reason }, during),

@@ -83,6 +83,7 @@ export class SimHub {
       fetchRescue: async () => ok([]),
       branchHead: async () => ok(null),
       has: async () => true,
+      unmergeable: async () => ok([]),
       brings: () => op(() => ok({ commits: 1, files: ['a.txt'] })),
       preview: head =>
         op(() =>

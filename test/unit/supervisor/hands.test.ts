@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Hub } from '../../../src/git/hub.ts'
+import type { Unmergeable } from '../../../src/git/unmergeable.ts'
 import { clock } from '../../../src/lib/clock.ts'
 import { fail, ok, unwrap } from '../../../src/lib/result.ts'
 import { Config, members } from '../../../src/protocol/config.ts'
@@ -44,6 +45,7 @@ const fakeHub = (wait: Promise<void>, trunk: () => Promise<string> = async () =>
     fetchRescue: async () => ok([]),
     refreshBase: async () =>
       ok({ moved: false, from: 'a', to: 'a', rewritten: false, how: 'none', trunk: 'trunk', files: [], tree: null }),
+    unmergeable: async () => ok([]),
     branchHead: async () => ok(null),
     damage: () => null,
     trunk,
@@ -119,6 +121,31 @@ describe('a task that leaves its hands', () => {
     }
     expect(answers).toEqual([])
   })
+})
+
+it('what cannot be merged is refused while its author can mend it: the task stays in its hands, and is claimed once that is gone', async () => {
+  const found: Unmergeable[] = [
+    { path: 'sub', why: 'repository' },
+    { path: 'a.bin', why: 'lfs' },
+  ]
+  const { table, add, start, task } = setup({
+    ...fakeHub(Promise.resolve()),
+    unmergeable: async () => ok([...found]),
+  })
+  const id = add()
+  start(id, 'alice')
+  const refused = await table.call('alice', 'task.complete', { summary: 'done' })
+  expect(refused).toMatchObject({
+    ok: false,
+    fault: {
+      code: 'refused',
+      message: expect.stringMatching(/sub: is a repository of its own.*a\.bin: is kept by Git LFS/s),
+    },
+  })
+  expect(task(id)).toMatchObject({ status: 'in_progress', owner: 'alice', claimed: null })
+  found.length = 0
+  unwrap(await table.call('alice', 'task.complete', { summary: 'done' }))
+  expect(task(id)?.claimed).toMatchObject({ head: 'head' })
 })
 
 describe('a task that changes hands while something about it is under way', () => {
