@@ -12,7 +12,10 @@ export interface SwitchOptions {
   readonly hub: string
   /** The trunk's full ref in the hub. */
   readonly trunkRef: string
-  /** A commit to merge in first, the trunk that the task was sent back for; a conflict is left in the tree to be settled. */
+  /**
+   * A commit of the trunk that the task was sent back for: unless the branch has it, the trunk as it is now is merged in, and a
+   * conflict is left in the tree to be settled. What is uncommitted is saved aside before that.
+   */
   readonly mergeTrunk: string | null
   /** How long somebody else's lock is waited for; default 5 s. */
   readonly lockSeconds?: number | undefined
@@ -107,6 +110,7 @@ for commit in $start $resume $merge; do g cat-file -e "$commit^{commit}" 2>/dev/
 mine=$(g rev-parse -q --verify "refs/heads/$branch^{commit}" || true)
 last=$(g rev-parse -q --verify "$synced" || true)
 older() { g merge-base --is-ancestor "$1" "$2"; }
+takes_in() { [ -n "$merge" ] && ! older "$merge" HEAD && ! busy; }
 target=$mine aside=
 if [ -z "$mine" ]; then target=\${resume:-$start}
 elif [ -z "$resume" ] || [ "$resume" = "$last" ] || older "$resume" "$mine"; then target=$mine
@@ -132,17 +136,27 @@ if [ "$current" != "$branch" ] || [ "$target" != "$mine" ]; then
   # A post-checkout hook that fails makes git fail after the switch was made: told, not taken for a failure.
   if [ "$(here)" != "$branch" ] || [ "$(head_now)" != "$target" ]; then die switch "$(cat "$work/out")"; fi
   [ $code -eq 0 ] || { say "note a hook failed after the switch to $branch:"; lines note <"$work/out"; }
-elif busy || dirty; then say kept
+elif ! takes_in && { busy || dirty; }; then say kept
 fi
 g update-ref "$synced" "\${resume:-$target}"
 if [ -n "$merge" ]; then
-  if older "$merge" HEAD; then say "merged already"
-  elif busy; then say "merged left"; say "note an operation is in progress on $branch: finish or abort it, then merge hub/trunk"
-  elif g merge -q --no-edit "$merge" >"$work/out" 2>&1; then say "merged clean"
-  elif [ -n "$(g ls-files -u | head -n 1)" ]; then
+  trunk=refs/remotes/hub/trunk
+  in_conflict() {
+    [ -e "$dir/MERGE_HEAD" ] && [ -n "$(g ls-files -u | head -n 1)" ] || return 1
     say "merged conflict"
     g diff --name-only --diff-filter=U | head -n 50 | while IFS= read -r f; do say "conflict $f"; done
-  else say "merged left"; lines note <"$work/out"
+  }
+  if older "$merge" HEAD; then say "merged already"
+  elif in_conflict; then :
+  elif busy; then say "merged left"; say "note an operation is in progress on $branch: finish or abort it, then merge hub/trunk"
+  else
+    # Saved, not kept: it could be what a merge left that was cut by a crash, and a merge needs a clean tree.
+    in_the_way "$trunk" >"$work/way"
+    if dirty || [ -s "$work/way" ]; then save_work; fi
+    if g merge -q --ff --no-edit -m "Merge hub/trunk into $branch" "$trunk" >"$work/out" 2>&1; then say "merged clean"
+    elif in_conflict; then :
+    else say "merged left"; lines note <"$work/out"
+    fi
   fi
 fi
 say "branch $branch"
@@ -161,6 +175,8 @@ export interface CloneStatus {
   readonly commits: number
   /** A merge, rebase or the like that is not finished. */
   readonly operation: string | null
+  /** Where commits of the branch have the marks of a conflict in them, as `path:line`; at most 20. */
+  readonly marks: readonly string[]
 }
 
 /** The script that tells what is uncommitted and how many commits the branch has; takes no lock. */
@@ -174,6 +190,12 @@ for op in MERGE_HEAD:merge CHERRY_PICK_HEAD:cherry-pick REVERT_HEAD:revert rebas
   [ ! -e "$dir/\${op%%:*}" ] || say "operation \${op##*:}"
 done
 branch=$(g symbolic-ref -q --short HEAD) && say "branch $branch"
+g diff --check --no-ext-diff --no-textconv refs/remotes/hub/trunk...HEAD 2>/dev/null | sed -n 's/: leftover conflict marker$//p' | while IFS= read -r at; do
+  f=\${at%:*}
+  g show "HEAD:$f" 2>/dev/null >"$work/file" || continue
+  # All three of them: a line of seven = alone is a heading in some languages.
+  grep -q '^<<<<<<<' "$work/file" && grep -q '^=======' "$work/file" && grep -q '^>>>>>>>' "$work/file" && say "mark $at"
+done | head -n 40
 say "commits $(g rev-list --count HEAD ^refs/remotes/hub/trunk)"
 say "head $out"
 `
@@ -212,5 +234,6 @@ export const readStatus = (output: string): Result<CloneStatus> => {
     uncommittedCount: Number(one('uncommitted') ?? 0),
     commits: Number(one('commits') ?? 0),
     operation: one('operation') ?? null,
+    marks: rows.flatMap(row => (row.key === 'mark' ? [row.value] : [])).slice(0, 20),
   })
 }

@@ -7,6 +7,7 @@ import { makeTurns } from '../lib/turns.ts'
 import type { LandReport } from '../protocol/rpc.ts'
 import { type BaseReport, fetchBase, refreshBase } from './base.ts'
 import { type CloneReport, ensureClone } from './clone.ts'
+import { type Conflict, conflict } from './conflict.ts'
 import { type CopyReport, copyFiles } from './copy.ts'
 import { hubDamage } from './damage.ts'
 import { halfMade, removeHalfMade } from './inside.ts'
@@ -55,6 +56,8 @@ export interface Hub {
   /** What it brings that cannot be merged as it is, though git would. */
   unmergeable(head: string): Promise<Result<Unmergeable[]>>
   preview(head: string): Promise<Result<Preview>>
+  /** What a conflict that a preview told of is about: its places, and what the trunk took in there meanwhile. */
+  conflict(what: { head: string; onto: string; files: readonly string[] }): Promise<Result<Conflict>>
   checkout(treeish: string, dir: string): Promise<Result<string>>
   merge(what: { head: string; tree: string; onto: string; message: string }): Promise<Result<{ commit: string }>>
   mergeOf(head: string): Promise<Result<string | null>>
@@ -213,6 +216,7 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
     },
     unmergeable: head => unmergeable(hub, head),
     preview: head => preview(hub, head),
+    conflict: what => conflict(hub, what),
     checkout: (treeish, dir) => checkout(hub, treeish, dir),
     merge: what => merge(hub, what),
     mergeOf: head => mergeOf(hub, head),

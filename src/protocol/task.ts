@@ -61,6 +61,11 @@ export const Task = z.object({
   result: TaskResult.nullable().default(null),
   /** Why it failed, was cancelled or was sent back: the facts its owner needs. */
   error: text.nullable().default(null),
+  /**
+   * A commit of the trunk that its branch takes in before it goes on, since its proof failed against it; null where the branch
+   * goes on as it is.
+   */
+  takeIn: text.nullable().default(null),
   needsPlan: z.boolean().default(false),
   parent: TaskId.nullable().default(null),
   tags: z.array(text).default([]),
@@ -129,6 +134,7 @@ export const newTask = (
   branch: null,
   result: null,
   error: null,
+  takeIn: null,
   needsPlan: drop.needsPlan ?? false,
   parent: drop.parent ?? null,
   tags: drop.tags ?? [],
@@ -147,6 +153,7 @@ export const runState = [
   'branch',
   'result',
   'error',
+  'takeIn',
   'rev',
 ] as const
 
@@ -168,10 +175,11 @@ export const isInHand = (task: Task): boolean => task.status === 'in_progress' &
 type Move = { readonly at: string } & (
   | { readonly move: 'start'; readonly owner: string; readonly branch: string | null }
   | { readonly move: 'claim'; readonly head: string | null; readonly summary: string }
-  | { readonly move: 'return'; readonly reason: string }
+  /** `takeIn`: the trunk that its proof failed against, where it is that which the branch lacks. */
+  | { readonly move: 'return'; readonly reason: string; readonly takeIn?: string | undefined }
   | { readonly move: 'release'; readonly reason: string | null }
   | { readonly move: 'complete'; readonly result: z.infer<typeof TaskResult> }
-  | { readonly move: 'fail'; readonly reason: string }
+  | { readonly move: 'fail'; readonly reason: string; readonly takeIn?: string | undefined }
   | { readonly move: 'cancel'; readonly reason: string }
   | { readonly move: 'retry' }
 )
@@ -194,12 +202,18 @@ export const move = (task: Task, m: Move): Task | null => {
       })
     case 'claim':
       return working && !task.claimed
-        ? next({ claimed: { head: m.head, summary: m.summary, at: m.at }, error: null })
+        ? next({ claimed: { head: m.head, summary: m.summary, at: m.at }, error: null, takeIn: null })
         : null
     case 'return':
       // Back to its owner, who alone may take it up again; pending so that the owner is given it when free.
       return working && task.claimed
-        ? next({ status: 'pending', claimed: null, error: m.reason, returns: task.returns + 1 })
+        ? next({
+            status: 'pending',
+            claimed: null,
+            error: m.reason,
+            returns: task.returns + 1,
+            takeIn: m.takeIn ?? null,
+          })
         : null
     case 'release':
       // What it was sent back with is what the next owner must know.
@@ -215,7 +229,9 @@ export const move = (task: Task, m: Move): Task | null => {
         ? next({ status: 'completed', result: m.result, completedAt: m.at, error: null })
         : null
     case 'fail':
-      return isOpen(task) ? next({ status: 'failed', error: m.reason, claimed: null }) : null
+      return isOpen(task)
+        ? next({ status: 'failed', error: m.reason, claimed: null, takeIn: m.takeIn ?? task.takeIn })
+        : null
     case 'cancel':
       return task.status === 'completed' || task.status === 'cancelled'
         ? null

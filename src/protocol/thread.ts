@@ -47,7 +47,7 @@ export interface AssignedTask {
   readonly start: string | null
   /** The branch's commit in the hub, when the task was worked on before. */
   readonly resume: string | null
-  /** Merge the trunk in first: what was sent back conflicted with it. */
+  /** The trunk's commit that it was sent back for: unless the branch has it, the trunk is merged in first. */
   readonly mergeTrunk: string | null
 }
 

@@ -209,11 +209,15 @@ export class Dispatch {
     await durable
     let start: string | null = null
     let resume: string | null = null
+    let takeIn: string | null = null
     if (hub) {
       await this.#bringBase(name)
       start = await hub.trunk()
       const branch = tasks.get(id)?.value.branch
       resume = branch ? unwrap(await hub.branchHead(branch)) : null
+      takeIn = resume === null ? null : (tasks.get(id)?.value.takeIn ?? null)
+      // Not in a hub that was made anew since.
+      if (takeIn !== null && !(await hub.has(takeIn))) takeIn = null
     }
     const task = tasks.inHand(name)?.value
     if (task?.id !== id) return null
@@ -228,7 +232,7 @@ export class Dispatch {
       branch: task.branch,
       start,
       resume,
-      mergeTrunk: null,
+      mergeTrunk: takeIn,
     }
   }
 

@@ -1,4 +1,5 @@
 import { reach } from '../lib/points.ts'
+import { conflictText } from './conflict.ts'
 import { verifyCommands } from './core.ts'
 import { checkTree, type Gate } from './tree.ts'
 import { redText, type Verdicts } from './verdict.ts'
@@ -71,12 +72,10 @@ export class MergeQueue {
         )
       }
       if (!preview.value.clean) {
+        const text = await conflictText(this.#gate.core, task, { head, ...preview.value })
+        if (!wanted()) return this.#verdicts.drop(requestId, taskId)
         requests.effect(requestId, 'done', 'returned', `conflict in ${preview.value.files.join(', ')}`)
-        this.#verdicts.sendBack(
-          taskId,
-          `your branch conflicts with the trunk in: ${preview.value.files.join(', ')}. Merge the trunk into your branch (git merge hub/trunk), settle it, commit, and complete the task again.\n${preview.value.messages.join('\n')}`.trimEnd(),
-        )
-        return
+        return this.#verdicts.sendBack(taskId, text, preview.value.onto)
       }
       const result = await checkTree(
         this.#gate,
@@ -92,7 +91,7 @@ export class MergeQueue {
       }
       if (!result.ok) {
         requests.effect(requestId, 'done', 'returned', `${result.command} exited ${result.exitCode}`)
-        this.#verdicts.sendBack(taskId, redText(result))
+        this.#verdicts.sendBack(taskId, redText(result), preview.value.onto)
         return
       }
       // A crash after the trunk had moved, or the same commits under another task: the head is on it already.

@@ -17,8 +17,11 @@ export class Verdicts {
     this.#problem(text)
   }
 
-  /** Back to the front of its owner's queue with the facts; failed when that happened too often. */
-  sendBack(id: string, reason: string): void {
+  /**
+   * Back to the front of its owner's queue with the facts; failed when that happened too often. `takeIn`: the trunk against
+   * which it failed, for its branch to take in.
+   */
+  sendBack(id: string, reason: string, takeIn?: string): void {
     const { tasks, config } = this.#core
     const task = tasks.get(id)?.value
     if (!task?.claimed) return
@@ -26,8 +29,9 @@ export class Verdicts {
       tasks.move(id, 'supervisor', {
         move: 'fail',
         reason: `sent back ${count(task.returns, 'time')} already (limits.returns); now: ${reason}`,
+        takeIn,
       })
-    else tasks.move(id, 'supervisor', { move: 'return', reason })
+    else tasks.move(id, 'supervisor', { move: 'return', reason, takeIn })
   }
 
   /** A check that could not run is no green; it is not the owner's fault either, so a person is told. */

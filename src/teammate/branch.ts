@@ -3,6 +3,7 @@ import { readSwitch, switchScript } from '../git/branch.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
 import type { CommandResult, Shell } from '../sandbox/shell.ts'
+import { addToTaskFile } from './task-file.ts'
 
 /** Neither its own end nor ours. */
 const wasKilled = ({ endedBy, exitCode }: CommandResult): boolean => endedBy === 'itself' && exitCode === null
@@ -12,11 +13,11 @@ export const switchMs = 300_000
 
 /**
  * Puts the clone on the task's branch, inside the sandbox like everything done in a clone. Answers what the teammate has
- * to know of it (work that was saved aside, a merge to settle), empty when it went quietly.
+ * to know of it (work that was saved aside, a merge to settle), empty when it went quietly; that is added to TASK.md too.
  */
 export const takeBranch = async (
   shell: Shell,
-  root: string,
+  { root, home }: { readonly root: string; readonly home: string },
   task: AssignedTask,
   signal: AbortSignal,
 ): Promise<Result<string[]>> => {
@@ -41,13 +42,17 @@ export const takeBranch = async (
   const switched = readSwitch(run.output)
   if (!switched.ok) return switched
   const { rescued, conflicts, mergedTrunk, kept, notes } = switched.value
-  return ok([
+  const told = [
     ...rescued.map(ref => `Uncommitted work from before was saved to ${ref} in your clone.`),
     ...(kept ? ['Your clone still holds uncommitted work on this branch, from before.'] : []),
     ...(mergedTrunk === 'clean' ? ['The trunk was merged into this branch without a conflict.'] : []),
     ...(mergedTrunk === 'conflict'
-      ? [`The trunk was merged into this branch and left conflicts to settle and commit: ${conflicts.join(', ')}`]
+      ? [
+          `The trunk was merged into this branch and left conflicts that lie in repo/: ${conflicts.join(', ')}. Settle each, git add it, git commit, then complete the task.`,
+        ]
       : []),
     ...notes,
-  ])
+  ]
+  addToTaskFile(home, told)
+  return ok(told)
 }

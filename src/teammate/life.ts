@@ -216,7 +216,7 @@ export class Life {
       this.#renew()
     }
     writeTaskFile(view.home, task, iso(clock.wall()))
-    const branch = await takeBranch(shell, root, task, this.#turn.signal)
+    const branch = await takeBranch(shell, { root, home: view.home }, task, this.#turn.signal)
     if (branch.ok) {
       const told = branch.value.map((text): Item => ({ k: 'note', text }))
       await this.#turns(again ? [note(interruptedNote(session.wasInterrupted)), ...told] : [...told, taskItem(task)])

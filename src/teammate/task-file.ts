@@ -22,6 +22,13 @@ export const writeTaskFile = (home: string, task: AssignedTask, at: string): voi
   renameSync(fresh, join(home, 'TASK.md'))
 }
 
+/** Adds to TASK.md what has to be known of the clone as it is for this task; nothing where there is nothing. */
+export const addToTaskFile = (home: string, told: readonly string[]): void => {
+  if (told.length === 0) return
+  mkdirSync(home, { recursive: true })
+  appendFileSync(join(home, 'TASK.md'), `\n## Your clone\n\n${told.map(text => `- ${text}`).join('\n')}\n`)
+}
+
 /** Marks the end of the task in TASK.md, so that whoever reads it later takes it for no work to be done. */
 export const endTaskFile = (home: string, how: string, at: string): void => {
   mkdirSync(home, { recursive: true })

@@ -125,7 +125,10 @@ const unfit = (status: CloneStatus, branch: string): string | null => {
     return `a ${status.operation} in repo/ is not finished: finish or abort it, then complete again`
   if (status.branch !== branch)
     return `repo/ is on ${status.branch ?? 'no branch'}, and the task's branch is ${branch}: git switch ${branch} (bring your commits along), then complete again`
-  if (status.uncommittedCount === 0) return null
+  if (status.uncommittedCount === 0)
+    return status.marks.length === 0
+      ? null
+      : `marks of a conflict are committed at ${status.marks.join(', ')}: settle it, commit, then complete again (where they are meant, set conflict-marker-size for that path in .gitattributes)`
   const listed = status.uncommitted.slice(0, 20).join('\n')
   const more = status.uncommittedCount > 20 ? `\n[${status.uncommittedCount - 20} more]` : ''
   return `uncommitted files in repo/ (${status.uncommittedCount}): commit them, or remove or ignore what does not belong, then complete again\n${listed}${more}`

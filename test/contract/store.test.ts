@@ -38,6 +38,7 @@ const task = (id: string, change: Partial<Task> = {}): Task => ({
   branch: null,
   result: null,
   error: null,
+  takeIn: null,
   needsPlan: false,
   parent: null,
   tags: [],

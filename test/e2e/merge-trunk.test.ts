@@ -115,7 +115,7 @@ test('the lead decides merges of others, a person those of the lead', async () =
   await it.shown('2', 'unverified')
 })
 
-test('E09 two approved at once on the same lines: the second is sent back with the files, nothing is left half-merged', async () => {
+test('E09 two approved at once on the same lines: the second is sent back with the facts, goes on from a branch that holds the trunk, and is merged', async () => {
   const it = gitTeam(
     { teammates: [{ name: 'ann' }, { name: 'ben' }] },
     project({ 'gone.txt': 'x\n', 'pic.bin': '\0\u0001' }),
@@ -124,7 +124,13 @@ test('E09 two approved at once on the same lines: the second is sent back with t
   const change = (who: string) => `~~~sh
 node -e "require('fs').writeFileSync('pic.bin', Buffer.from([0, 255, ${who.length}, ${who.charCodeAt(0)}]))"
 ~~~
-${runbook.steps({ 'a.txt': `one\n${who}\nthree\n` }, who)}`
+${runbook.steps({ 'a.txt': `one\n${who}\nthree\n` }, who)}
+## If sent back
+~~~sh
+node -e "if (!require('fs').existsSync('.git/MERGE_HEAD')) process.exit(1)"
+git rm -q -f gone.txt
+~~~
+${runbook.steps({ 'a.txt': 'one\nboth\nthree\n' }, 'Settled')}`
   it.drop('ann.md', `---\ntitle: A\nassignee: ann\n---\n~~~sh\ngit rm -q gone.txt\n~~~\n${change('ann')}`)
   it.drop(
     'ben.md',
@@ -137,19 +143,28 @@ ${runbook.steps({ 'a.txt': `one\n${who}\nthree\n` }, who)}`
   expect(tasks.map(task => task.shown)).toEqual(['claimed', 'claimed'])
   const before = fingerprint(it.repo)
   await it.ok('approve', 'req_1', 'req_2')
-  const failed = await until(async () => (await it.status()).tasks.find(task => task.shown === 'failed'))
-  const done = (await it.status()).tasks.find(task => task.shown === 'unverified')
-  expect([done?.id, failed.id].sort()).toEqual(['1', '2'])
-  // The runbook has no part for that, so it gives up; the facts came with the task.
+  // Sent back, settled and claimed anew.
+  const waiting = await until(async () => (await it.requests()).find(({ outcome }) => outcome === null))
+  const loser = (await it.status()).tasks.find(task => task.shown === 'claimed')
+  const [first, second] = loser?.id === '1' ? (['2', '1'] as const) : (['1', '2'] as const)
   const returned = it.events().find(({ event }) => event === 'task.returned')
-  const task = await it.task(failed.id)
-  expect(task.returns).toBe(1)
-  expect(returned?.info?.task).toBe(failed.id)
+  expect(returned?.info?.task).toBe(second)
+  const told = readFileSync(join(it.root, 'team', loser?.owner ?? '', 'TASK.md'), 'utf8')
+  expect(told).toContain(`- task ${first} "${first === '1' ? 'A", by ann' : 'B", by ben'} (`)
+  expect(told).toMatch(/<<<<<<< the trunk\n(ann|ben)\n=======\n(ann|ben)\n>>>>>>> your branch/)
+  expect(told).toMatch(
+    /## Your clone\n\n- The trunk was merged into this branch and left conflicts .*a\.txt, gone\.txt, pic\.bin/,
+  )
   const effect = (await it.requests()).find(request => request.effect?.outcome === 'returned')?.effect
   expect(effect?.detail?.replace('conflict in ', '').split(', ').sort()).toEqual(['a.txt', 'gone.txt', 'pic.bin'])
+  await it.ok('approve', waiting.id)
+  expect(await it.shown(second, 'unverified')).toMatchObject({ returns: 1, takeIn: null })
   expect(fingerprint(it.repo)).toEqual(before)
   const trunk = hubGit(it)
-  expect(trunk('log', '--format=%s', '--merges', 'team/trunk')).toMatch(/^Merge task \d: [AB]$/)
+  expect(trunk('show', 'team/trunk:a.txt')).toBe('one\nboth\nthree')
+  expect(trunk('log', '--first-parent', '--format=%s', '--merges', 'team/trunk')).toMatch(
+    /^Merge task \d: [AB]\nMerge task \d: [AB]$/,
+  )
   expect(existsSync(join(it.root, '.team', 'hub.git', 'MERGE_HEAD'))).toBe(false)
 })
 

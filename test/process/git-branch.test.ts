@@ -197,10 +197,79 @@ describe('switching to a task’s branch', () => {
     expect(conflict).toMatchObject({ mergedTrunk: 'conflict', conflicts: ['a.txt'] })
     expect(readFileSync(join(clone.dir, 'a.txt'), 'utf8')).toContain('<<<<<<<')
     // Cut here by a crash and run again: still there to be settled.
-    expect(await switchTo('team/task-1', { mergeTrunk: await hub.trunk() })).toMatchObject({
-      mergedTrunk: 'left',
-      kept: true,
+    const again = await switchTo('team/task-1', { mergeTrunk: await hub.trunk() })
+    expect(again).toMatchObject({ mergedTrunk: 'conflict', conflicts: ['a.txt'], kept: true, rescued: [] })
+    // Settled, it is not brought again, wherever the trunk is by then.
+    const wanted = await hub.trunk()
+    clone.commit('Settled', { 'a.txt': 'both\n' })
+    repo.commit('Base once more', { 'more.txt': 'm\n' })
+    unwrap(await hub.refreshBase())
+    expect(await switchTo('team/task-1', { mergeTrunk: wanted })).toMatchObject({ mergedTrunk: 'already' })
+    expect(existsSync(join(clone.dir, 'more.txt'))).toBe(false)
+  })
+
+  test('what is deleted on one side, renamed or binary is left to be settled; what is uncommitted is saved first', async () => {
+    repo.commit('More', { 'gone.txt': '1\n', 'old.txt': '1\n2\n3\n', 'pic.bin': Buffer.from([0, 1]), 'x/y.txt': '1\n' })
+    unwrap(await hub.refreshBase())
+    await switchTo('team/task-1')
+    clone.git('rm', '-q', 'gone.txt')
+    clone.git('mv', 'old.txt', 'mine.txt')
+    clone.commit('Mine', { 'pic.bin': Buffer.from([0, 2]), 'x/y.txt': 'mine\n' })
+    repo.git('mv', 'old.txt', 'theirs.txt')
+    repo.commit('Base', {
+      'gone.txt': '2\n',
+      'pic.bin': Buffer.from([0, 3]),
+      'new.txt': 'theirs\n',
+      'n.log': 'tracked\n',
     })
+    repo.git('add', '-f', 'n.log')
+    repo.commit('Log')
+    unwrap(await hub.refreshBase())
+    const trunk = await hub.trunk()
+    const seen = unwrap(await hub.preview(unwrap(await hub.fetchBranch(clone.dir, 'team/task-1')).head))
+    // Half-done: what a merge that was cut may leave. An ignored file lies where the trunk has one.
+    clone.write({ 'a.txt': 'half\n', 'new.txt': 'mine\n', 'n.log': 'mine\n' })
+    const done = await switchTo('team/task-1', { mergeTrunk: trunk })
+    expect(done).toMatchObject({ mergedTrunk: 'conflict', kept: false })
+    expect(done.conflicts).toEqual(['gone.txt', 'mine.txt', 'old.txt', 'pic.bin', 'theirs.txt'])
+    expect(seen).toMatchObject({ clean: false, files: expect.arrayContaining(['gone.txt', 'pic.bin']) })
+    const saved = (path: string) => clone.git('show', `${done.rescued[0]}:${path}`)
+    expect(['a.txt', 'new.txt', 'n.log'].map(saved)).toEqual(['half', 'mine', 'mine'])
+    expect(readFileSync(join(clone.dir, 'new.txt'), 'utf8')).toBe('theirs\n')
+    expect(readFileSync(join(clone.dir, 'x/y.txt'), 'utf8')).toBe('mine\n')
+    expect(clone.git('rev-parse', 'MERGE_HEAD')).toBe(trunk)
+    expect(unwrap(readStatus(sh(statusScript(), clone.dir)))).toMatchObject({ operation: 'merge' })
+    if (seen.clean) throw new Error('clean')
+    const told = unwrap(await hub.conflict({ head: clone.git('rev-parse', 'HEAD'), onto: trunk, files: seen.files }))
+    expect(told.since.map(({ subject }) => subject)).toEqual(['Base'])
+    expect(told.files.flatMap(({ hunks }) => hunks)).toEqual([])
+  })
+
+  test('a conflict is told with its hunks and with what came to the trunk there meanwhile', async () => {
+    await switchTo('team/task-1')
+    const head = clone.commit('Mine', { 'a.txt': 'mine\n' })
+    unwrap(await hub.fetchBranch(clone.dir, 'team/task-1'))
+    repo.commit('Elsewhere', { 'b.txt': 'b\n' })
+    const commit = repo.commit('There', { 'a.txt': 'theirs\n' })
+    unwrap(await hub.refreshBase())
+    expect(unwrap(await hub.conflict({ head, onto: await hub.trunk(), files: ['a.txt'] }))).toEqual({
+      files: [{ path: 'a.txt', hunks: ['<<<<<<< the trunk\ntheirs\n=======\nmine\n>>>>>>> your branch'] }],
+      since: [{ commit, subject: 'There', files: ['a.txt'] }],
+    })
+  })
+
+  test('marks of a conflict that were committed are told by place; a heading underlined like one is none', async () => {
+    clone.git('checkout', '-q', '-b', 'team/task-1')
+    const status = () => unwrap(readStatus(sh(statusScript(), clone.dir)))
+    clone.commit('Mine', {
+      "it's.txt": 'x\n<<<<<<< HEAD\n1\n=======\n2\n>>>>>>> hub/trunk\n',
+      'head.rst': 'Heading\n=======\n',
+      'meant.txt': '<<<<<<< a\n=======\n>>>>>>> b\n',
+      '.gitattributes': 'meant.txt conflict-marker-size=30\n',
+    })
+    expect(status().marks).toEqual(["it's.txt:2", "it's.txt:4", "it's.txt:6"])
+    clone.commit('Settled', { "it's.txt": 'both\n' })
+    expect(status().marks).toEqual([])
   })
 
   test('E19 a post-checkout hook that fails is told, and the switch stands', async () => {

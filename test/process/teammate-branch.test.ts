@@ -52,17 +52,39 @@ test('the clone is put on the branch of the task from the hub, and what lay ther
   })
   const signal = new AbortController().signal
   const start = await hub.trunk()
-  expect(await takeBranch(shell, root, task('7', { branch: 'team/task-7', start }), signal)).toEqual({
+  expect(
+    await takeBranch(
+      shell,
+      { root, home: join(root, 'team', 'alice') },
+      task('7', { branch: 'team/task-7', start }),
+      signal,
+    ),
+  ).toEqual({
     ok: true,
     value: [],
   })
   expect(git(clone, 'symbolic-ref', '--short', 'HEAD')).toBe('team/task-7')
   expect(git(clone, 'rev-parse', 'refs/remotes/hub/trunk')).toBe(start)
   writeFileSync(join(clone, 'half.txt'), 'half\n')
-  const kept = unwrap(await takeBranch(shell, root, task('7', { branch: 'team/task-7', start }), signal))
+  const kept = unwrap(
+    await takeBranch(
+      shell,
+      { root, home: join(root, 'team', 'alice') },
+      task('7', { branch: 'team/task-7', start }),
+      signal,
+    ),
+  )
   expect(kept.join()).toMatch(/still holds uncommitted work/)
+  expect(readFileSync(join(root, 'team', 'alice', 'TASK.md'), 'utf8')).toContain(`## Your clone\n\n- ${kept[0]}\n`)
   expect(readFileSync(join(clone, 'half.txt'), 'utf8')).toBe('half\n')
-  const told = unwrap(await takeBranch(shell, root, task('8', { branch: 'team/task-8', start }), signal))
+  const told = unwrap(
+    await takeBranch(
+      shell,
+      { root, home: join(root, 'team', 'alice') },
+      task('8', { branch: 'team/task-8', start }),
+      signal,
+    ),
+  )
   expect(told.join()).toMatch(/was saved to refs\/team\/rescue\//)
   expect(git(clone, 'status', '--porcelain')).toBe('')
   // Killed by another, as by the kernel that is out of memory: it gave no answer, so it is asked again.
@@ -71,8 +93,20 @@ test('the clone is put on the branch of the task from the hub, and what lay ther
     ...shell,
     run: options => shell.run(runs++ === 0 ? { ...options, command: 'kill -9 $$' } : options),
   }
-  expect(await takeBranch(shot, root, task('9', { branch: 'team/task-9', start }), signal)).toMatchObject({ ok: true })
+  expect(
+    await takeBranch(
+      shot,
+      { root, home: join(root, 'team', 'alice') },
+      task('9', { branch: 'team/task-9', start }),
+      signal,
+    ),
+  ).toMatchObject({ ok: true })
   expect([runs, git(clone, 'symbolic-ref', '--short', 'HEAD')]).toEqual([2, 'team/task-9'])
-  const none = await takeBranch(shell, root, task('10', { branch: 'team/task-10', start: '0'.repeat(40) }), signal)
+  const none = await takeBranch(
+    shell,
+    { root, home: join(root, 'team', 'alice') },
+    task('10', { branch: 'team/task-10', start: '0'.repeat(40) }),
+    signal,
+  )
   expect(none).toMatchObject({ ok: false })
 })

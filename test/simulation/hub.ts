@@ -91,6 +91,7 @@ export class SimHub {
             ? ok({ clean: false as const, files: ['a.txt'], messages: ['CONFLICT'], onto: this.trunk })
             : ok({ clean: true as const, tree: `tree ${head}`, onto: this.trunk, upToDate: this.merged.has(head) }),
         ),
+      conflict: async () => ok({ files: [], since: [] }),
       checkout: unused,
       merge: ({ head, onto }) =>
         op((): Result<{ commit: string }> => {
