@@ -1,6 +1,6 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import { mergeTree } from './merge.ts'
-import { type HubRepository, isAncestor, moveRef, needRef, refs } from './repository.ts'
+import { type HubRepository, isAncestor, mergeBase, moveRef, needRef, refs } from './repository.ts'
 import { type Git, uploadPack } from './run.ts'
 import { readBase, submoduleIn, type Workspace } from './workspace.ts'
 
@@ -13,6 +13,11 @@ export interface BaseReport {
   readonly to: string
   /** The base no longer contains the head seen before: somebody rewrote it. */
   readonly rewritten: boolean
+  /**
+   * Of a rewritten one, where the trunk has what it had and has no more: those commits, `<commit> <subject>`, newest first, at
+   * most ten, without those of which it has a rewritten copy. Else null.
+   */
+  readonly dropped: readonly string[] | null
   /**
    * How it comes into the trunk. `none`: it is there already. `fast-forward`: it was moved there. `merge`: both moved, and the
    * trunk waits for somebody to merge `tree`. `conflict`: it cannot. In the last two the trunk stays where it was.
@@ -48,7 +53,7 @@ export const fetchBase = async (git: Git, workspace: Workspace): Promise<Result<
 export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport>> => {
   const from = await needRef(hub.git, refs.base, 'the base')
   if (!from.ok) return from
-  const now = await readBase(hub.anywhere, hub.workspace)
+  const now = await readBase(hub.anywhere, hub.workspace, hub.dir)
   if (!now.ok) return now
   if (now.value !== from.value) {
     const fetched = await fetchBase(hub.git, hub.workspace)
@@ -62,7 +67,17 @@ export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport
   const grew = from.value === to.value ? ok(true) : await isAncestor(hub.git, from.value, to.value)
   if (!grew.ok) return grew
   const moved = to.value !== from.value
-  const report = { moved, from: from.value, to: to.value, rewritten: !grew.value, files: [], tree: null }
+  const dropped = grew.value ? ok(null) : await droppedBy(hub, from.value, to.value)
+  if (!dropped.ok) return dropped
+  const report = {
+    moved,
+    from: from.value,
+    to: to.value,
+    rewritten: !grew.value,
+    dropped: dropped.value,
+    files: [],
+    tree: null,
+  }
   const held = await isAncestor(hub.git, to.value, trunk.value)
   if (!held.ok) return held
   if (held.value) return ok({ ...report, how: 'none', trunk: trunk.value })
@@ -96,4 +111,23 @@ export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport
       ? { ...report, how: 'merge', trunk: trunk.value, tree: trial.value.tree }
       : { ...report, how: 'conflict', trunk: trunk.value, files: trial.value.files },
   )
+}
+
+const droppedBy = async (hub: HubRepository, from: string, to: string): Promise<Result<string[] | null>> => {
+  const shared = await mergeBase(hub.git, hub.trunkRef, from)
+  if (!shared.ok) return shared
+  if (shared.value === null) return ok(null)
+  const kept = await isAncestor(hub.git, shared.value, to)
+  if (!kept.ok || kept.value) return kept.ok ? ok(null) : kept
+  const told = await hub.git([
+    'log',
+    '-n',
+    '10',
+    '--no-merges',
+    '--cherry-pick',
+    '--right-only',
+    '--format=%h %s',
+    `${to}...${shared.value}`,
+  ])
+  return told.ok ? ok(told.value.stdout.split('\n').filter(Boolean)) : told
 }

@@ -93,8 +93,8 @@ export const openHub = async (options: HubOptions): Promise<Result<Hub>> => {
   const anywhere = bindGit({ env, signal: options.signal })
   const git = bindGit({ env, signal: options.signal, gitDir: dir })
   const made = !existsSync(dir)
-  const base = options.base ?? (made ? undefined : await recordedBase(git))
-  const workspace = await inspectWorkspace(anywhere, options.workspace, base)
+  const known = made ? undefined : await recordedBase(git)
+  const workspace = await inspectWorkspace(anywhere, options.workspace, options.base ?? known, known)
   if (!workspace.ok) return workspace
   const named = await checkTrunkName(anywhere, workspace.value, options.trunk)
   if (!named.ok) return named
@@ -120,7 +120,7 @@ export const openHub = async (options: HubOptions): Promise<Result<Hub>> => {
     if (!checked.ok) return checked
     mended.push(...checked.value)
     // Only where it is another: a command that reads must not stand in the way of a daemon that starts.
-    if ((await recordedBase(git)) !== workspace.value.baseRef) {
+    if (known !== workspace.value.baseRef) {
       const recorded = await git(['config', 'team.base', workspace.value.baseRef])
       if (!recorded.ok) return recorded
     }

@@ -4,6 +4,7 @@ import type { LandReport } from '../protocol/rpc.ts'
 import { mergeTree } from './merge.ts'
 import { commitTree, countCommits, type HubRepository, isAncestor, moveRef, needRef } from './repository.ts'
 import { firstLine, type Git, line, teamIdentity, uploadPack, zParts } from './run.ts'
+import { shellWord } from './script.ts'
 import { readBase, type Workspace } from './workspace.ts'
 
 /**
@@ -32,11 +33,11 @@ export const land = async (hub: HubRepository): Promise<Result<LandReport>> => {
     return fail(
       'refused',
       `merge.verifySignatures is set for ${top}, and the commits of teammates are not signed`,
-      `git -C '${top}' config merge.verifySignatures false, then land again`,
+      `git -C ${shellWord(top)} config merge.verifySignatures false, then land again`,
     )
   const trunk = await needRef(hub.git, hub.trunkRef, `the trunk ${hub.trunkName}`)
   if (!trunk.ok) return trunk
-  const base = await readBase(hub.anywhere, workspace)
+  const base = await readBase(hub.anywhere, workspace, hub.dir)
   if (!base.ok) return base
   const report = { from: base.value, to: trunk.value, branch }
   const taken = await git([

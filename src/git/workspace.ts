@@ -2,7 +2,9 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { isAbsolute, relative, sep } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
+import { refs } from './repository.ts'
 import { type Git, line, zParts } from './run.ts'
+import { shellWord } from './script.ts'
 
 /** The person's repository, as far as the team needs to know it. Looked at only; `land` alone writes there. */
 export interface Workspace {
@@ -39,6 +41,8 @@ const checkVersion = async (git: Git, dir: string): Promise<Result<null>> => {
     : fail('config', `${line(told.value)} is too old`, `install git ${needed.join('.')} or newer, or set "mode": "dir"`)
 }
 
+const branchName = (ref: string): string => ref.replace(/^refs\/(heads|remotes)\//, '')
+
 /** The branch that is being rebased in this work tree, or null. */
 const rebasing = async (git: Git, dir: string): Promise<Result<string | null>> => {
   for (const file of ['rebase-merge/head-name', 'rebase-apply/head-name']) {
@@ -50,7 +54,13 @@ const rebasing = async (git: Git, dir: string): Promise<Result<string | null>> =
   return ok(null)
 }
 
-const resolveBase = async (git: Git, dir: string, base?: string): Promise<Result<{ name: string; ref: string }>> => {
+/** `known`: the ref that the hub holds as base already, which may be gone by now: its own branch tells, not the start. */
+const resolveBase = async (
+  git: Git,
+  dir: string,
+  base?: string,
+  known?: string,
+): Promise<Result<{ name: string; ref: string }>> => {
   const current = await git(['symbolic-ref', '-q', 'HEAD'], { cwd: dir, codes: [0, 1] })
   if (!current.ok) return current
   const head = current.value.code === 0 ? line(current.value) : null
@@ -82,8 +92,9 @@ const resolveBase = async (git: Git, dir: string, base?: string): Promise<Result
       codes: [0, 1, 128],
     })
     if (!found.ok) return found
-    if (found.value.code === 0) return ok({ name: ref.replace(/^refs\/(heads|remotes)\//, ''), ref })
+    if (found.value.code === 0) return ok({ name: branchName(ref), ref })
   }
+  if (known !== undefined && candidates.includes(known)) return ok({ name: branchName(known), ref: known })
   if (base === undefined || `refs/heads/${base}` === head)
     return fail(
       'config',
@@ -103,8 +114,14 @@ const resolveBase = async (git: Git, dir: string, base?: string): Promise<Result
 /**
  * What the hub needs to know of the repository around `workspace`, or a `config` fault with its remedy for what cannot be
  * worked on: no repository, bare, shallow, a partial clone, submodules, an unborn branch, a detached HEAD without `base`. Writes nothing.
+ * `known`: the base of a hub that stands already. Then that branch may be gone or have got submodules: a look at the base tells.
  */
-export const inspectWorkspace = async (git: Git, workspace: string, base?: string): Promise<Result<Workspace>> => {
+export const inspectWorkspace = async (
+  git: Git,
+  workspace: string,
+  base?: string,
+  known?: string,
+): Promise<Result<Workspace>> => {
   if (!existsSync(workspace)) return fail('config', `the workspace ${workspace} does not exist`)
   const dir = realpathSync(workspace)
   const version = await checkVersion(git, dir)
@@ -152,9 +169,9 @@ export const inspectWorkspace = async (git: Git, workspace: string, base?: strin
     paths.push(realpathSync(line(path.value)))
   }
   const [top = '', commonDir = ''] = paths
-  const resolved = await resolveBase(git, dir, base)
+  const resolved = await resolveBase(git, dir, base, known)
   if (!resolved.ok) return resolved
-  const module = await submoduleIn(git, dir, resolved.value.ref)
+  const module = known === undefined ? await submoduleIn(git, dir, resolved.value.ref) : ok(null)
   if (!module.ok) return module
   if (module.value !== null)
     return fail(
@@ -181,19 +198,45 @@ export const submoduleIn = async (git: Git, dir: string, commit: string): Promis
   return ok(entry?.slice(entry.indexOf('\t') + 1) ?? null)
 }
 
-/** The base branch's commit in the person's repository now. */
-export const readBase = async (git: Git, workspace: Workspace): Promise<Result<string>> => {
-  const head = await git(['rev-parse', '-q', '--verify', `${workspace.baseRef}^{commit}`], {
-    cwd: workspace.dir,
-    codes: [0, 1, 128],
-  })
+/** The base branch's commit in the person's repository now. Where that branch is gone, a `config` fault that says what can be done. */
+export const readBase = async (git: Git, workspace: Workspace, hubDir: string): Promise<Result<string>> => {
+  const { baseName, baseRef, dir, top } = workspace
+  const head = await git(['rev-parse', '-q', '--verify', `${baseRef}^{commit}`], { cwd: dir, codes: [0, 1, 128] })
   if (!head.ok) return head
   if (head.value.code === 0) return ok(line(head.value))
+  const renamed = await renamedTo(git, workspace)
+  if (!renamed.ok) return renamed
+  const anew = `make it again: git -C ${shellWord(top)} fetch ${shellWord(hubDir)} ${refs.base}:${shellWord(baseRef)}`
   return fail(
     'config',
-    `the base branch ${workspace.baseName} is gone from ${workspace.top}`,
-    'make it again, or name another one as "base" in config.json',
+    renamed.value === null
+      ? `the base branch ${baseName} is gone from ${top}`
+      : `the base branch ${baseName} of ${top} was renamed to ${renamed.value}`,
+    renamed.value === null
+      ? `${anew}; or name another one as "base" in config.json, then team down and team up`
+      : `set "base": "${renamed.value}" in config.json, then team down and team up; or ${anew}`,
   )
+}
+
+/** What the base was renamed to, by the reflogs; null where that cannot be told. */
+const renamedTo = async (git: Git, { baseRef, dir }: Workspace): Promise<Result<string | null>> => {
+  const said = `Branch: renamed ${baseRef} to `
+  const told = await git(['log', '-g', '--all', '--fixed-strings', `--grep-reflog=${said}`, '--format=%gs'], {
+    cwd: dir,
+    codes: [0, 128],
+  })
+  if (!told.ok) return told
+  for (const subject of told.value.stdout.split('\n')) {
+    if (!subject.startsWith(said)) continue
+    const ref = subject.slice(said.length).trim()
+    const found = await git(['rev-parse', '-q', '--verify', '--end-of-options', `${ref}^{commit}`], {
+      cwd: dir,
+      codes: [0, 1, 128],
+    })
+    if (!found.ok) return found
+    if (found.value.code === 0) return ok(branchName(ref))
+  }
+  return ok(null)
 }
 
 /** The folder that git would run this repository's hooks from, the person's own configuration included. */

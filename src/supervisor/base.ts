@@ -1,4 +1,7 @@
 import type { BaseReport } from '../git/base.ts'
+import type { Hub } from '../git/hub.ts'
+import { shellWord } from '../git/script.ts'
+import type { Fault } from '../lib/result.ts'
 import { humanInbox } from './mail.ts'
 import type { Notices } from './notices.ts'
 import { checkTree, type Gate } from './tree.ts'
@@ -19,6 +22,8 @@ export class Base {
   readonly #o: BaseOptions
   /** The base and the trunk that do not come together. */
   #refused: string | null = null
+  /** Why the base cannot be read, as the human was told. */
+  #told: string | null = null
 
   constructor(o: BaseOptions) {
     this.#o = o
@@ -31,9 +36,12 @@ export class Base {
     if (!hub) return null
     const seen = await hub.refreshBase()
     if (!seen.ok) {
-      notices.problem('base', `the base branch could not be read: ${seen.fault.message}`)
+      this.#unread(seen.fault)
       return null
     }
+    this.#told = null
+    const rewritten = rewrittenWords(hub, seen.value)
+    if (rewritten !== null) notices.tell(humanInbox, `msg_base_${seen.value.to}_rewritten_${store.seq}`, rewritten)
     const { how, files, tree } = seen.value
     if (how === 'conflict') {
       this.#refuse(seen.value, 'conflict', `conflicts with the trunk in ${files.join(', ')}`, '')
@@ -43,6 +51,16 @@ export class Base {
     notices.problem('base', null)
     if (seen.value.moved) store.note({ event: 'base.moved', by: 'supervisor', info: { ...seen.value } })
     return null
+  }
+
+  /** The base is gone, or not what it was: work goes on from the trunk, and the human is told once what can be done. */
+  #unread({ message, hint }: Fault): void {
+    const { core, notices } = this.#o
+    const text = `the base branch could not be read: ${message}${hint === undefined ? '' : ` (${hint})`}`
+    notices.problem('base', text)
+    if (this.#told === text) return
+    this.#told = text
+    notices.tell(humanInbox, `msg_base_unread_${core.store.seq}`, `${text}. Work goes on from the trunk as it is.`)
   }
 
   /** Before work starts from the trunk: resolves when the base is in it, or cannot be for now. */
@@ -90,7 +108,7 @@ export class Base {
     const { hub } = core
     if (!hub) return
     this.#refused = stamp(seen)
-    const settle = `in ${hub.workspace.top}, git fetch '${hub.dir}' ${hub.trunkName} && git merge FETCH_HEAD, settle it and commit`
+    const settle = `in ${hub.workspace.top}, git fetch ${shellWord(hub.dir)} ${hub.trunkName} && git merge FETCH_HEAD, settle it and commit`
     const remedy =
       kind === 'unrun'
         ? 'mend what kept it from running, then start the team again'
@@ -105,6 +123,18 @@ export class Base {
       `${told}. The trunk stays where it is and work goes on from there; it is tried again when either has moved. To mend it: ${remedy}.${tail === '' ? '' : `\n${tail}`}`,
     )
   }
+}
+
+/** What a person should know who rewrote the base: the trunk still has what it had. Null where there is nothing to say. */
+export const rewrittenWords = (
+  { dir, baseName, trunkName, workspace }: Hub,
+  { moved, from, to, dropped }: BaseReport,
+): string | null => {
+  if (!moved || dropped === null) return null
+  const what = `${baseName} in ${workspace.top} was rewritten: it went from ${from.slice(0, 12)} to ${to.slice(0, 12)}`
+  return dropped.length === 0
+    ? `${what}. All that it had is in it still, as other commits; ${trunkName} has both, and so has ${baseName} after team land`
+    : `${what}, and what it has no more is on ${trunkName} still, so that team land brings it back: ${dropped.join('; ')}. To be rid of it: let a task revert it (git revert), or land what you want, then team down, move ${dir} away, and team up makes a new one from ${baseName}`
 }
 
 const stamp = ({ to, trunk }: BaseReport): string => `${to} ${trunk}`

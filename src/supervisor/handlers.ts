@@ -15,9 +15,10 @@ import {
 import type { Task } from '../protocol/task.ts'
 import { completeTask } from './complete.ts'
 import { afterLoss, type Core, cloneLoss, keepWork } from './core.ts'
-import { noHub, showDiff } from './diff.ts'
+import { showDiff } from './diff.ts'
 import { readEvents, type Stream } from './events.ts'
 import { gateHandlers } from './gate-handlers.ts'
+import { landTrunk } from './landing.ts'
 import { granting } from './lease-gate.ts'
 import { humanInbox, isUrgent, type Mail, type Outgoing } from './mail.ts'
 import { opening } from './opening.ts'
@@ -67,7 +68,7 @@ export const makeHandlers = (
   hello: () => RpcResults['hello'],
   live: Live | null,
 ): Handlers => {
-  const { store, tasks, mail, requests, leases, hub, roster } = core
+  const { store, tasks, mail, requests, leases, roster } = core
   const show = (id: string): TaskShown => {
     const rec = tasks.get(id)
     if (!rec) throw new Error(`task ${id} vanished`)
@@ -338,15 +339,7 @@ export const makeHandlers = (
     land: async (_params, { actor }) => {
       const allowed = humanOnly(actor, 'land')
       if (!allowed.ok) return allowed
-      if (!hub) return noHub(core, 'there is nothing to land: the work is in the workspace already')
-      const landed = await hub.land()
-      if (landed.ok) {
-        store.note({ event: 'landed', by: 'human', info: { ...landed.value } })
-        // The base stands where the trunk does now; what is left to land is counted from there.
-        await hub.refreshBase()
-        await store.flushed()
-      }
-      return landed
+      return landTrunk(core)
     },
     down: (params, { actor }) => {
       const allowed = humanOnly(actor, 'stop the daemon')

@@ -165,3 +165,31 @@ if (fs.readFileSync('.git/team-clone', 'utf8') === 'ann\\n') {
   writeFileSync(join(it.clone('ann'), 'go'), '')
   await until(async () => (await it.status()).teammates[0]?.state === 'idle')
 })
+
+test('the base rewritten, then renamed under a running team: work goes on, commands answer with and without a daemon, and the remedy that is told lands it', async () => {
+  const repo = project()
+  repo.commit('Second', { 'b.txt': 'b\n' })
+  const it = gitTeam({ teammates: [{ name: 'ann' }], approvals: { merge_request: 'auto' } }, repo)
+  await it.ok('up', '-d')
+  repo.git('reset', '-q', '--hard', 'HEAD~1')
+  repo.git('gc', '-q', '--prune=now')
+  repo.git('branch', '-m', 'main', 'next')
+  it.drop('one.md', runbook('One', { 'one.txt': '1\n' }, 'One'))
+  await it.shown('1', 'unverified')
+  const renamed =
+    /base branch main of .* was renamed to next \(set "base": "next" in config\.json, then team down and team up/
+  expect((await it.status()).problems).toEqual([expect.stringMatching(renamed)])
+  await it.ok('down')
+  expect((await it.task('1')).shown).toBe('unverified')
+  expect((await it.team('land')).stderr).toMatch(/was renamed to next/)
+  const config = JSON.parse(readFileSync(join(it.root, 'config.json'), 'utf8')) as object
+  writeFileSync(join(it.root, 'config.json'), JSON.stringify({ ...config, base: 'next' }))
+  await it.ok('up', '-d')
+  const told = JSON.parse(await it.ok('inbox', 'user', '--json')) as { items: InboxItem[] }
+  expect(told.items.map(({ stored }) => stored.message.content)).toEqual([
+    expect.stringMatching(renamed),
+    expect.stringMatching(/next in .* was rewritten: .* team land brings it back: \w+ Second/),
+  ])
+  await it.ok('land')
+  expect([existsSync(join(repo.dir, 'one.txt')), existsSync(join(repo.dir, 'b.txt'))]).toEqual([true, true])
+})

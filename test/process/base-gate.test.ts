@@ -9,21 +9,21 @@ import { makeShell } from '../../src/sandbox/make-shell.ts'
 import { openMemoryStore } from '../../src/store/memory.ts'
 import { Base } from '../../src/supervisor/base.ts'
 import { makeCore } from '../../src/supervisor/core.ts'
+import { landTrunk } from '../../src/supervisor/landing.ts'
 import { openLog } from '../../src/supervisor/log.ts'
 import { Notices } from '../../src/supervisor/notices.ts'
 import { Proof } from '../../src/supervisor/proof.ts'
-import { initRepo, plainEnv, repoAt, tempFolder } from '../support/repo.ts'
+import { initRepo, plainEnv, type Repo, repoAt, tempFolder } from '../support/repo.ts'
 
 /** A repository, its hub with work of the team on the trunk, and what brings the base there behind `verify`. */
 const setup = async (verify: string | undefined, sandbox: 'off' | 'required' = 'off') => {
   const folder = tempFolder()
   onTestFinished(() => folder.remove())
-  const repo = initRepo(join(folder.dir, 'ws'), { 'a.txt': '1\n2\n3\n', 'b.txt': 'b\n' })
+  const repo = initRepo(join(folder.dir, "it's ws"), { 'a.txt': '1\n2\n3\n', 'b.txt': 'b\n' })
   const root = join(folder.dir, 'root')
   const env = { PATH: process.env.PATH ?? '', HOME: folder.dir }
-  const hub = unwrap(
-    await openHub({ workspace: repo.dir, hubDir: join(root, '.team/hub.git'), trunk: 'team/trunk', env }),
-  )
+  const reopen = () => openHub({ workspace: repo.dir, hubDir: join(root, '.team/hub.git'), trunk: 'team/trunk', env })
+  const hub = unwrap(await reopen())
   const side = repoAt(join(folder.dir, 'side'))
   execFileSync('git', ['clone', '-q', hub.dir, side.dir], { env: plainEnv(folder.dir) })
   const work = (files: Record<string, string>) => {
@@ -77,7 +77,7 @@ const setup = async (verify: string | undefined, sandbox: 'off' | 'required' = '
   })
   const base = new Base({ ...gate, notices, inLane: act => proof.inLane(act) })
   const told = () => [...core.store.inbox('user').read(0, 100)].map(({ value }) => value.message.content)
-  return { repo, hub, work, base, notices, ran, told }
+  return { core, repo, hub, work, base, notices, ran, told, reopen }
 }
 
 /** Green unless both files changed: neither side alone shows it. */
@@ -138,4 +138,109 @@ test('a check of the base that could not run is no green, and one that is not se
   const head = free.repo.commit('Person', { 'b.txt': 'bb\n' })
   await free.base.bring()
   expect([unwrap(await free.hub.mergeOf(head)), free.ran]).toEqual([await free.hub.trunk(), []])
+})
+
+/** What a person may do to the base, and what the human is told for it; after each of them work goes on. */
+const changes: Record<string, { act: (repo: Repo) => void; told: RegExp | null }> = {
+  'reset to before': {
+    act: repo => repo.git('reset', '-q', '--hard', 'HEAD~1'),
+    told: /was rewritten: .* is on team\/trunk still, so that team land brings it back: \w+ Second\. To be rid of it/,
+  },
+  amended: {
+    act: repo => {
+      repo.write({ 'c.txt': 'and this\n' })
+      repo.git('add', 'c.txt')
+      repo.git('commit', '-q', '--amend', '-m', 'Second, and more')
+    },
+    told: /was rewritten: .* brings it back: \w+ Second\. /,
+  },
+  rebased: {
+    act: repo => {
+      repo.git('switch', '-q', '-c', 'onto', 'HEAD~1')
+      repo.commit('Before', { 'c.txt': 'c\n' })
+      repo.git('rebase', '-q', 'onto', 'main')
+    },
+    told: /was rewritten: .*All that it had is in it still, as other commits; team\/trunk has both/,
+  },
+  'rewritten with its objects gone at once': {
+    act: repo => {
+      repo.git('reset', '-q', '--hard', 'HEAD~1')
+      repo.git('reflog', 'expire', '--expire=now', '--all')
+      repo.git('gc', '-q', '--prune=now')
+    },
+    told: /brings it back: \w+ Second\. /,
+  },
+  'left alone by a gc': { act: repo => repo.git('gc', '-q', '--prune=now', '--aggressive'), told: null },
+  'a commit further': { act: repo => repo.commit('Third', { 'c.txt': 'c\n' }), told: null },
+}
+for (const [name, change] of Object.entries(changes))
+  test(`E03 a base ${name}: the trunk keeps what it had, and a person is told what to know`, async () => {
+    const { repo, hub, work, base, notices, told } = await setup(undefined)
+    const second = repo.commit('Second', { 'b.txt': 'second\n' })
+    await base.bring()
+    const head = work({ 'a.txt': 'team\n' })
+    change.act(repo)
+    await base.bring()
+    await base.bring()
+    expect(notices.problems()).toEqual([])
+    expect(told()).toEqual(change.told === null ? [] : [expect.stringMatching(change.told)])
+    for (const commit of [second, head, repo.git('rev-parse', 'main')])
+      expect(unwrap(await hub.brings(commit)).commits).toBe(0)
+    // Of what was told there is nothing more to ask.
+    expect(await hub.land()).toMatchObject({ ok: true })
+    expect(repo.git('rev-parse', 'HEAD^{tree}')).toBe(repoAt(hub.dir).git('rev-parse', 'team/trunk^{tree}'))
+  })
+
+const gone: Record<string, { act: (repo: Repo) => void; what: RegExp }> = {
+  'is renamed': {
+    act: repo => repo.git('branch', '-m', 'main', 'it-is/new'),
+    what: /the base branch main of .* was renamed to it-is\/new \(set "base": "it-is\/new" in config\.json/,
+  },
+  'is deleted': {
+    act: repo => {
+      repo.git('switch', '-q', '-c', 'other', 'HEAD~1')
+      repo.git('branch', '-q', '-D', 'main')
+      repo.git('gc', '-q', '--prune=now')
+    },
+    what: /the base branch main is gone from /,
+  },
+}
+for (const [name, { act, what }] of Object.entries(gone))
+  test(`a base that ${name} stops nothing: it is told once, landing says it too, a new start works, and the remedy is one`, async () => {
+    const { repo, hub, work, base, notices, told, reopen } = await setup(undefined)
+    const second = repo.commit('Second', { 'b.txt': 'second\n' })
+    await base.bring()
+    act(repo)
+    await base.bring()
+    const head = work({ 'a.txt': 'team\n' })
+    await base.bring()
+    expect(told()).toEqual([expect.stringMatching(what)])
+    expect(notices.problems()).toEqual([expect.stringMatching(what)])
+    const again = unwrap(await reopen())
+    expect([await again.trunk(), again.baseName]).toEqual([head, 'main'])
+    const landed = await again.land()
+    if (landed.ok) throw new Error('it landed in nothing')
+    expect(landed.fault.code).toBe('config')
+    const command = /make it again: (git .*?)(;|$)/.exec(landed.fault.hint ?? '')?.[1] ?? ''
+    execFileSync('sh', ['-ec', command], { env: plainEnv(repo.dir), stdio: 'pipe' })
+    expect(repo.git('rev-parse', 'main')).toBe(second)
+    await base.bring()
+    expect([notices.problems(), told().length]).toEqual([[], 1])
+    expect(await hub.land()).toMatchObject({ ok: true, value: { branch: 'main', to: head } })
+  })
+
+test('E03 a base rewritten since it was looked at: landing says once what it would bring back, and then does', async () => {
+  const { repo, hub, work, base, core } = await setup(undefined)
+  repo.commit('Second', { 'b.txt': 'second\n' })
+  await base.bring()
+  const head = work({ 'a.txt': 'team\n' })
+  repo.git('reset', '-q', '--hard', 'HEAD~1')
+  const before = repo.git('rev-parse', 'main')
+  expect(await landTrunk(core)).toMatchObject({
+    ok: false,
+    fault: { code: 'refused', message: expect.stringMatching(/brings it back: \w+ Second/), hint: expect.any(String) },
+  })
+  expect(repo.git('rev-parse', 'main')).toBe(before)
+  expect(await landTrunk(core)).toMatchObject({ ok: true, value: { to: head } })
+  expect(await hub.standing()).toMatchObject({ base: head, ahead: 0 })
 })

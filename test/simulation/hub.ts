@@ -60,7 +60,16 @@ export class SimHub {
           tell: () => resolve(value),
         })
       })
-    const base = { moved: false, from: 'b', to: 'b', rewritten: false, how: 'none' as const, files: [], tree: null }
+    const base = {
+      moved: false,
+      from: 'b',
+      to: 'b',
+      rewritten: false,
+      dropped: null,
+      how: 'none' as const,
+      files: [],
+      tree: null,
+    }
     return {
       dir: '/nowhere/hub',
       made: false,

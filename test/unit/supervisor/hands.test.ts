@@ -44,7 +44,17 @@ const fakeHub = (wait: Promise<void>, trunk: () => Promise<string> = async () =>
     },
     fetchRescue: async () => ok([]),
     refreshBase: async () =>
-      ok({ moved: false, from: 'a', to: 'a', rewritten: false, how: 'none', trunk: 'trunk', files: [], tree: null }),
+      ok({
+        moved: false,
+        from: 'a',
+        to: 'a',
+        rewritten: false,
+        dropped: null,
+        how: 'none',
+        trunk: 'trunk',
+        files: [],
+        tree: null,
+      }),
     unmergeable: async () => ok([]),
     branchHead: async () => ok(null),
     damage: () => null,
