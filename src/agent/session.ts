@@ -72,6 +72,8 @@ export class Session {
       const fd = openSync(file, constants.O_RDWR | constants.O_CREAT | constants.O_APPEND, 0o600)
       // One that is empty was made just now, or by a thread that came no further.
       if (fstatSync(fd).size === 0) syncFolder(dirname(file))
+      // Of a thread that died before it could put it in this one's place.
+      rmSync(draftOf(file), { force: true })
       const session = new Session(file, fd, clock, o)
       const read = session.#replay()
       if (!read.ok) {
@@ -188,7 +190,7 @@ export class Session {
 
   /** An empty file beside this one, for what is to take its place. */
   #draft(): { next: string; fd: number } {
-    const next = join(dirname(this.file), `.${basename(this.file, '.jsonl')}.next`)
+    const next = draftOf(this.file)
     rmSync(next, { force: true })
     const flags = constants.O_RDWR | constants.O_CREAT | constants.O_APPEND | constants.O_EXCL
     return { next, fd: openSync(next, flags, 0o600) }
@@ -294,6 +296,9 @@ export class Session {
     )
   }
 }
+
+/** What is to take a session's place is made beside it. */
+const draftOf = (file: string): string => join(dirname(file), `.${basename(file, '.jsonl')}.next`)
 
 const readEntry = (bytes: Buffer): Entry | 'newer' | null => {
   let value: unknown

@@ -31,7 +31,7 @@ unlock() {
     while [ -e "$lock" ] && [ $n -lt ${Math.round(lockSeconds * 10)} ]; do sleep 0.1; n=$((n + 1)); done
     [ -e "$lock" ] || continue
     old=$(age "$lock")
-    [ "$old" -ge 600 ] || die lock "git is locked by $lock ($old s old); if no git runs there, remove that file and try again"
+    [ "$old" -ge 600 ] || die lock "git is locked by $lock ($old s old); if no git runs there, remove that file"
     rm -f "$lock" && say "note removed $lock, left by a git that ended $old s ago"
   done
   # Of a ref git holds its lock for moments only, whatever a person does meanwhile: one that stays is a dead one's.

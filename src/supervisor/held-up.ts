@@ -47,5 +47,7 @@ export const heldUp = (name: string, status: ThreadStatus, task: string | null):
 const endOf = (name: string, { whom, request }: NonNullable<ThreadStatus['waiting']>): string => {
   if (request !== undefined)
     return `team requests ${request}${whom === 'supervisor' ? '' : `, team approve ${request}`}`
-  return whom === 'human' ? `mend it, then team send ${name} "go on"` : 'it goes on by itself'
+  return whom === 'human'
+    ? `mend it; where it does not go on by itself: team send ${name} "go on"`
+    : 'it goes on by itself'
 }

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { readSwitch, switchScript } from '../git/branch.ts'
+import { readSwitch, type Switched, switchScript } from '../git/branch.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
 import type { CommandResult, Shell } from '../sandbox/shell.ts'
@@ -14,12 +14,14 @@ export const switchMs = 300_000
 /**
  * Puts the clone on the task's branch, inside the sandbox like everything done in a clone. Answers what the teammate has
  * to know of it (work that was saved aside, a merge to settle), empty when it went quietly; that is added to TASK.md too.
+ * Of a lock that stays the task can help nothing: `untilFree` is told of it and waits, and it is tried again while that is wanted.
  */
 export const takeBranch = async (
   shell: Shell,
   { root, home }: { readonly root: string; readonly home: string },
   task: AssignedTask,
   signal: AbortSignal,
+  untilFree: (lock: string) => Promise<boolean>,
 ): Promise<Result<string[]>> => {
   if (task.branch === null || task.start === null) return ok([])
   const command = switchScript({
@@ -34,12 +36,17 @@ export const takeBranch = async (
   const bytes = 1_000_000
   const once = () =>
     shell.run({ command, timeoutMs: switchMs, signal, trusted: true, outputBytes: bytes, outputMaxBytes: bytes })
-  let run = await once()
-  // Killed from outside (out of memory, say) it gave no answer, and each of its steps may be repeated.
-  for (let again = 0; again < 2 && !('refused' in run) && wasKilled(run); again++) run = await once()
-  if ('refused' in run) return fail('refused', run.reason)
-  if (run.endedBy !== 'itself') return fail('io', `git was ended before it had switched the clone (${run.endedBy})`)
-  const switched = readSwitch(run.output)
+  const attempt = async (): Promise<Result<Switched>> => {
+    let run = await once()
+    // Killed from outside (out of memory, say) it gave no answer, and each of its steps may be repeated.
+    for (let again = 0; again < 2 && !('refused' in run) && wasKilled(run); again++) run = await once()
+    if ('refused' in run) return fail('refused', run.reason)
+    if (run.endedBy !== 'itself') return fail('io', `git was ended before it had switched the clone (${run.endedBy})`)
+    return readSwitch(run.output)
+  }
+  let switched = await attempt()
+  while (!switched.ok && switched.fault.code === 'held' && (await untilFree(switched.fault.message)))
+    switched = await attempt()
   if (!switched.ok) return switched
   const { rescued, conflicts, mergedTrunk, kept, notes } = switched.value
   const told = [

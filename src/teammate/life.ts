@@ -12,13 +12,13 @@ import { Budget, moreBudget } from './budget.ts'
 import { Chapters } from './chapters.ts'
 import { type Choice, comesFirst, Intake } from './intake.ts'
 import { intakePlace, type LifeOptions, toolPlace } from './life-options.ts'
-import { waitForModel } from './model-wait.ts'
 import { Parking } from './parking.ts'
 import { sessionNews, standing } from './recover.ts'
 import { answerHuman } from './reply.ts'
 import { Stopping } from './shutdown.ts'
 import { writeTaskFile } from './task-file.ts'
 import { Voice } from './voice.ts'
+import { Waits } from './wait.ts'
 import { watched } from './watched.ts'
 import { circling, gaveUp, interruptedNote, note, reminder, sayFault, taskItem } from './words.ts'
 
@@ -43,6 +43,7 @@ export class Life {
   readonly #intake: Intake
   readonly #voice: Voice
   readonly #parking: Parking
+  readonly #waits: Waits
   readonly #budget: Budget
   readonly #stopping: Stopping
   readonly #chapters: Chapters
@@ -92,6 +93,14 @@ export class Life {
       isOver: () => this.#ending !== null || this.#left !== null || (this.#next !== null && this.#inHand === null),
       agrees: (choice, onlyAll) => this.#agreeToStop(choice, 'it waits for a decision', onlyAll),
       woken: () => this.#word(),
+    })
+    this.#waits = new Waits(o, {
+      voice: this.#voice,
+      onWord: word => {
+        this.#wake = word
+      },
+      isCalled: () => this.#isCalled(),
+      isEnding: () => this.#ending !== null,
     })
     const answer = o.member.model.maxOutputTokens
     this.#budget = new Budget({ call: o.call, parking: this.#parking, intake: this.#intake, answer })
@@ -216,12 +225,13 @@ export class Life {
       this.#renew()
     }
     writeTaskFile(view.home, task, iso(clock.wall()))
-    const branch = await takeBranch(shell, { root, home: view.home }, task, this.#turn.signal)
+    const isOver = () => this.#ending !== null || this.#left !== null
+    const free = (lock: string) => this.#waits.forLock(lock).then(() => !isOver())
+    const branch = await takeBranch(shell, { root, home: view.home }, task, this.#turn.signal, free)
     if (branch.ok) {
       const told = branch.value.map((text): Item => ({ k: 'note', text }))
       await this.#turns(again ? [note(interruptedNote(session.wasInterrupted)), ...told] : [...told, taskItem(task)])
-    } else if (this.#ending === null && this.#left === null)
-      await this.#fail(`the clone could not be put on ${task.branch}: ${branch.fault.message}`)
+    } else if (!isOver()) await this.#fail(`the clone could not be put on ${task.branch}: ${branch.fault.message}`)
     // Set by hear() or by a tool in the meantime, which the compiler cannot see.
     const left = this.#left as { how: string } | null
     if (left) this.#chapters.close(left.how)
@@ -259,7 +269,7 @@ export class Life {
         else await this.#fail(gaveUp(ended, this.#parking.asked))
       } else if (end.how === 'fault') {
         if (isRetryable(end.fault.kind) && parks < mostParks) {
-          if (await this.#park(end.fault, parks)) parks++
+          if (await this.#waits.forModel(end.fault, parks)) parks++
         } else {
           await this.#fail(`the model could not be worked with: ${sayFault(end.fault)}`)
           this.#giveUpOn(end.fault)
@@ -319,7 +329,7 @@ export class Life {
         this.#giveUpOn(end.fault)
         return true
       }
-      if (await this.#park(end.fault, parks)) parks++
+      if (await this.#waits.forModel(end.fault, parks)) parks++
       if (this.#ending !== null || this.#next) return true
     }
   }
@@ -370,18 +380,7 @@ export class Life {
     return { ...toolPlace(this.#o), call: this.#call, read: this.#read, signal, park, task }
   }
 
-  #park(fault: ModelFault, before: number): Promise<boolean> {
-    return waitForModel(this.#o, fault, before, {
-      voice: this.#voice,
-      onWord: word => {
-        this.#wake = word
-      },
-      isCalled: () => this.#isCalled(),
-      isEnding: () => this.#ending !== null,
-    })
-  }
-
-  /** Is there a reason to end a wait for the model early? What is only looked at enters the context at the next boundary. */
+  /** Is there a reason to end a wait early? What is only looked at enters the context at the next boundary. */
   async #isCalled(): Promise<boolean> {
     const choice = this.#ending === null ? await this.#intake.next(this.#o.session.mail) : null
     if (choice && !(await this.#agreeToStop(choice))) this.#intake.due = true

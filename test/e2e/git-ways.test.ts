@@ -46,17 +46,22 @@ test('E15 a person’s own branch team/alice is neither moved nor in the way', a
   for (const name of ['team/alice', 'team/task-1', 'team/trunk']) expect(repo.git('rev-parse', name)).toBe(own)
 })
 
-test('E17 a lock in a clone fails that task with its path and age, a lock in the checkout is told by land; neither is taken away', async () => {
+test('E17 a lock in a clone is waited for, with its path and age on the screen, a lock in the checkout is told by land; neither is taken away', async () => {
   const it = gitTeam({ teammates: [{ name: 'ann' }], approvals: { merge_request: 'auto' } }, project())
   await it.ok('up', '-d')
   const lock = join(it.clone('ann'), '.git', 'index.lock')
   writeFileSync(lock, '')
   it.drop('one.md', runbook('One', { 'one.txt': '1\n' }, 'One'))
-  const failed = await it.shown('1', 'failed')
-  expect(failed.error).toMatch(/locked by .*index\.lock \(\d+ s old\)/)
+  const waiting = await until(async () => {
+    const [ann] = (await it.status()).teammates
+    return ann?.state === 'waiting' && ann.waiting !== null && ann.waiting
+  })
+  expect([waiting.whom, waiting.what]).toEqual([
+    'human',
+    expect.stringMatching(/locked by .*index\.lock \(\d+ s old\)/),
+  ])
   expect(existsSync(lock)).toBe(true)
   rmSync(lock)
-  await it.ok('task', 'retry', '1')
   // Status is asked for all the while and is in nobody's way.
   await it.shown('1', 'unverified')
   const mine = join(it.repo.dir, '.git', 'index.lock')

@@ -58,6 +58,7 @@ test('the clone is put on the branch of the task from the hub, and what lay ther
       { root, home: join(root, 'team', 'alice') },
       task('7', { branch: 'team/task-7', start }),
       signal,
+      async () => false,
     ),
   ).toEqual({
     ok: true,
@@ -72,6 +73,7 @@ test('the clone is put on the branch of the task from the hub, and what lay ther
       { root, home: join(root, 'team', 'alice') },
       task('7', { branch: 'team/task-7', start }),
       signal,
+      async () => false,
     ),
   )
   expect(kept.join()).toMatch(/still holds uncommitted work/)
@@ -83,6 +85,7 @@ test('the clone is put on the branch of the task from the hub, and what lay ther
       { root, home: join(root, 'team', 'alice') },
       task('8', { branch: 'team/task-8', start }),
       signal,
+      async () => false,
     ),
   )
   expect(told.join()).toMatch(/was saved to refs\/team\/rescue\//)
@@ -99,6 +102,7 @@ test('the clone is put on the branch of the task from the hub, and what lay ther
       { root, home: join(root, 'team', 'alice') },
       task('9', { branch: 'team/task-9', start }),
       signal,
+      async () => false,
     ),
   ).toMatchObject({ ok: true })
   expect([runs, git(clone, 'symbolic-ref', '--short', 'HEAD')]).toEqual([2, 'team/task-9'])
@@ -107,6 +111,7 @@ test('the clone is put on the branch of the task from the hub, and what lay ther
     { root, home: join(root, 'team', 'alice') },
     task('10', { branch: 'team/task-10', start: '0'.repeat(40) }),
     signal,
+    async () => false,
   )
   expect(none).toMatchObject({ ok: false })
 })

@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { killVariable } from '../../src/lib/points.ts'
 import { type ScriptedServer, startScripted } from '../../src/model/scripted.ts'
@@ -145,7 +146,7 @@ class World {
     return [...faults, ...check(this.ground, others.promised)]
   }
 
-  /** Until nothing is left to do; what was left when nothing had moved for too long. A person decides, restarts, and tries again what a killed git failed. */
+  /** Until nothing is left to do; what was left when nothing had moved for too long. A person decides, restarts, tries again what a killed git failed, and takes away the lock that one left. */
   async #peace(others: Others): Promise<string> {
     let open = 'no daemon answers'
     let before = ''
@@ -156,8 +157,11 @@ class World {
       await others.decide()
       const status = await this.ground.ask('status', {})
       if (!status) continue
-      for (const { name, state } of status.teammates)
+      for (const { name, state, waiting } of status.teammates) {
         if (state === 'stopped' || state === 'failed') await this.ground.ask('teammate.restart', { name })
+        const [, lock] = cloneLock.exec(waiting?.what ?? '') ?? []
+        if (lock !== undefined) rmSync(lock, { force: true })
+      }
       for (const { id, status: how, error } of status.tasks)
         if (how === 'failed' && killedGit.test(error ?? '')) await this.ground.ask('task.retry', { id })
       const left = status.tasks.filter(task => !['completed', 'failed', 'cancelled'].includes(task.status))
@@ -202,5 +206,7 @@ class World {
   }
 }
 
+/** What a teammate waits for in whose clone a git was killed. */
+const cloneLock = /git is locked by (\S*\/team\/\S*\.lock)/
 /** What a task says whose merge was cut off by the end of a git. */
 const killedGit = /ended by SIGKILL|git is locked by \S*hub\.git|could not run/

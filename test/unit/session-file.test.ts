@@ -51,7 +51,9 @@ test('a session that was being put away when its thread died is put away once: n
   session.close()
   // Killed after the old file had got its second name, and before the new one took its place.
   linkSync(file, join(dirname(file), 'alice.1.jsonl'))
+  writeFileSync(join(dirname(file), '.alice.next'), 'half')
   session = unwrap(Session.open(file, clock, { rotateBytes: 1 }))
+  expect(readdirSync(dirname(file)).sort()).toEqual(['alice.1.jsonl', 'alice.jsonl'])
   session.begin('you are a test', false)
   session.begin('you are a test', false)
   expect(readdirSync(dirname(file)).sort()).toEqual(['alice.1.jsonl', 'alice.2.jsonl', 'alice.jsonl'])
