@@ -11,15 +11,23 @@ const carried = 20
 export const isLarge = (session: Session, window: number | undefined): boolean =>
   session.context.estimate() > (window ?? usualWindow) / 2
 
+/** Is the context that of somebody else's work, read for a review? Nothing else goes on in it. */
+export const isOfReview = ({ context }: Session): boolean => context.mail.some(isReviewItem)
+const isReviewItem = (item: Item): boolean => item.k === 'request' && item.type === 'review_request'
+
+/** What is carried over from one context to the next. */
+export type Carried = Pick<Session['context'], 'done' | 'mail'>
+
 /**
  * Before a task, or a turn for mail, is where a context may begin anew: when it grew past half the window, or when it `must`
  * (a history that the endpoint refuses). What was done and the last mail are carried over. A changed system message takes effect here too.
+ * `before`: what stood in the context that a review put aside.
  * Answers what the teammate is to be told of it, or null. Between turns only.
  */
 export const renew = (
   session: Session,
   system: string,
-  o: { readonly window: number | undefined; readonly must: boolean },
+  o: { readonly window: number | undefined; readonly must: boolean; readonly before?: Carried | null },
 ): string | null => {
   const { context } = session
   if (!o.must && !isLarge(session, o.window)) {
@@ -27,8 +35,9 @@ export const renew = (
     session.begin(system, true)
     return 'Your rules, team or skills changed: they stand in your system message as they are now.'
   }
-  const done = context.done.slice(-carried)
-  const mail = latest(context.mail.slice(-carried), (o.window ?? usualWindow) / 8)
+  const done = [...(o.before?.done ?? []), ...context.done].slice(-carried)
+  const mails = [...(o.before?.mail ?? []), ...context.mail].filter(item => !isReviewItem(item))
+  const mail = latest(mails.slice(-carried), (o.window ?? usualWindow) / 8)
   session.begin(system, false)
   const note = (text: string): Item => ({ k: 'note', text })
   session.take([

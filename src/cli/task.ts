@@ -37,6 +37,10 @@ export const task = (commands: Commands, cli: Cli): Commands =>
             .option('path', { type: 'string', array: true, describe: 'globs of what it may touch' })
             .option('priority', { type: 'number', describe: 'higher first (default 0)' })
             .option('verify', { type: 'string', describe: 'a command that must pass before it counts as done' })
+            .option('review', {
+              type: 'boolean',
+              describe: 'a teammate who is not its author reads the work before its merge',
+            })
             .option('id', { type: 'string', describe: 'an id of your own' })
             .option('json', { type: 'boolean', default: false, describe: 'print the task as JSON' })
             .example('$0 task add "Parse dates" --after 3', 'begins once 3 is completed')
@@ -109,6 +113,7 @@ interface Add extends Globals {
   path: string[] | undefined
   priority: number | undefined
   verify: string | undefined
+  review: boolean | undefined
   id: string | undefined
   json: boolean
 }
@@ -137,6 +142,7 @@ const add = async (cli: Cli, args: Add): Promise<Result<number>> => {
           ...given('paths', args.path),
           ...given('priority', args.priority),
           ...given('verify', args.verify),
+          ...given('review', args.review),
         },
       ],
     })

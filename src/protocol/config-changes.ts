@@ -61,6 +61,7 @@ const teamKeys: { readonly [K in Exclude<keyof Config, 'limits'>]: When | 'membe
   lead: 'now',
   approvals: 'now',
   needsPlan: 'now',
+  review: 'now',
   verify: 'now',
   permissions: 'now',
   budget: 'now',

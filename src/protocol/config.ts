@@ -125,6 +125,8 @@ export const Config = z.strictObject({
   approvals: requestApprovals.prefault({}),
   /** Nobody writes before a plan for the task is approved. */
   needsPlan: z.boolean().default(false),
+  /** Every claim with commits is read by a teammate who did not work on it before its merge is asked for. */
+  review: z.boolean().default(false),
   verify: z.string().min(1).optional(),
   permissions: Permissions.default({ allow: [], ask: [], deny: [] }),
   sandbox: z.enum(['required', 'prefer', 'off']).default('required'),

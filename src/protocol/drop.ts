@@ -267,7 +267,7 @@ const unfit = (fields: Record<string, unknown>, under: readonly PropertyKey[]): 
     reasons.push(`${keyPath([...under, 'status'])}: a new task is "pending", the supervisor moves it on; leave it out`)
     delete fields.status
   }
-  for (const key of ['review', 'accept'])
+  for (const key of ['accept'])
     if (!saysNothing(fields[key])) {
       reasons.push(`${keyPath([...under, key])}: not supported by this version yet, leave it out`)
       delete fields[key]

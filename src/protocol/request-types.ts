@@ -55,6 +55,18 @@ export const MergeData = z.object({
   files: z.array(z.string()),
   verify: z.array(z.string()),
 })
+/** A claim that is to be read by somebody else before its merge is asked for. */
+export const ReviewData = z.object({
+  task: TaskId,
+  /** Which attempt at the task claimed it done, as in a merge. */
+  attempt: z.number().int(),
+  owner: Name,
+  /** The head that the decision binds to; null in dir mode, where the workspace itself is read. */
+  head: z.string().nullable(),
+  commits: z.number().int(),
+  files: z.array(z.string()),
+  verify: z.array(z.string()),
+})
 const ofTask = { task: TaskId.nullable().default(null) }
 export const PlanData = z.object({
   ...ofTask,
@@ -148,6 +160,17 @@ export const requestTypes = {
     deadline: null,
     effect: 'verify the merge and move the trunk',
   },
+  review_request: {
+    data: ReviewData,
+    opens: 'supervisor',
+    decides: 'addressee',
+    approvals: 'fixed',
+    parks: false,
+    title: () => 'review',
+    says: null,
+    deadline: null,
+    effect: 'the work goes on to its proof; rejected, it goes back to its owner with the reasons',
+  },
   permission_request: {
     data: PermissionData,
     opens: 'teammate',
@@ -173,6 +196,10 @@ export const requestTypes = {
 } as const satisfies Readonly<Record<string, RequestTypeEntry>>
 
 export type RequestType = keyof typeof requestTypes
+/** Those for one that was chosen when it was opened. */
+export type AddressedType = {
+  [T in RequestType]: (typeof requestTypes)[T]['decides'] extends 'addressee' ? T : never
+}[RequestType]
 export const requestTypeNames = Object.keys(requestTypes) as [RequestType, ...RequestType[]]
 /** The types that config.json's `approvals` may hand to somebody else. */
 export const approvable = requestTypeNames.filter(name => requestTypes[name].approvals !== 'fixed')

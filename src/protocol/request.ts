@@ -78,6 +78,10 @@ export type BudgetRequest = Of<'resource_request'> & { readonly data: BudgetData
 export const isBudget = (request: Request): request is BudgetRequest =>
   request.type === 'resource_request' && request.data.kind === 'budget'
 
+/** Opened by the supervisor for a claim: its owner answers what is asked about it, and is told of the decision with the task. */
+export const isOfClaim = (request: Request): request is RequestOf<'merge_request' | 'review_request'> =>
+  request.type === 'merge_request' || request.type === 'review_request'
+
 /** What comes of an approval, for who decides. */
 export const effectOf = (request: Request): string =>
   isBudget(request) ? raised(request.data) : requestTypes[request.type].effect
@@ -139,6 +143,8 @@ export const refusal = (
   const byRule = by === 'supervisor' && request.to === 'supervisor'
   if (by !== 'human' && !byRule && (by !== request.to || (by === request.from && request.type !== 'shutdown_request')))
     return { why: 'wrong decider', text: `${id} is for ${request.to} to decide, not for ${by}` }
+  if (isOfClaim(request) && by === request.data.owner)
+    return { why: 'wrong decider', text: `${id} is about the work of ${by} itself: another decides it` }
   if (shown !== undefined && !request.bodyHash.startsWith(shown))
     return { why: 'changed', text: `${id} is not what was shown any more: look at it again` }
   if (decision === 'ask' && isBudget(request))

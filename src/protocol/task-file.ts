@@ -156,8 +156,9 @@ const toEdit = (changed: Record<string, unknown>, base: TaskFile, now: TaskFile,
  */
 export const isStale = (then: Task, found: Readonly<Record<string, unknown>>): boolean => {
   const { v: _v, rev: _rev, blockedBy, ...rest } = found
+  const { givenTo: _given, notFor: _not, ...shown } = then
   return (
-    isDeepStrictEqual(rest, { ...then }) &&
+    isDeepStrictEqual(rest, shown) &&
     Array.isArray(blockedBy) &&
     blockedBy.every(id => then.dependsOn.includes(String(id)))
   )

@@ -71,6 +71,10 @@ export const Task = z.object({
   tags: z.array(text).default([]),
   /** Name of the file it was dropped as, so that later drops may name it. */
   file: text.nullable().default(null),
+  /** Everybody who was given it: none of them reviews it. Like the next one, not shown in its file. */
+  givenTo: z.array(Name).optional(),
+  /** Whose work on it was rejected too often in review: it is not given to them any more, until a retry. */
+  notFor: z.array(Name).optional(),
 })
 export type Task = z.infer<typeof Task>
 
@@ -161,7 +165,7 @@ export const runState = [
 export const editable = ['title', 'description', 'priority', 'dependsOn', 'blockedBy', 'verify', 'status'] as const
 
 /** A task as its file shows it. */
-export interface TaskFile extends Task {
+export interface TaskFile extends Omit<Task, 'givenTo' | 'notFor'> {
   readonly v: 1
   readonly rev: number
   readonly blockedBy: readonly string[]
@@ -176,7 +180,13 @@ type Move = { readonly at: string } & (
   | { readonly move: 'start'; readonly owner: string; readonly branch: string | null }
   | { readonly move: 'claim'; readonly head: string | null; readonly summary: string }
   /** `takeIn`: the trunk that its proof failed against, where it is that which the branch lacks. */
-  | { readonly move: 'return'; readonly reason: string; readonly takeIn?: string | undefined }
+  | {
+      readonly move: 'return'
+      readonly reason: string
+      readonly takeIn?: string | undefined
+      /** It is not given to its owner any more. */
+      readonly toOther?: boolean
+    }
   | { readonly move: 'release'; readonly reason: string | null }
   | { readonly move: 'complete'; readonly result: z.infer<typeof TaskResult> }
   | { readonly move: 'fail'; readonly reason: string; readonly takeIn?: string | undefined }
@@ -199,13 +209,14 @@ export const move = (task: Task, m: Move): Task | null => {
         attempts: task.attempts + 1,
         startedAt: task.startedAt ?? m.at,
         claimed: null,
+        givenTo: [...(task.givenTo ?? []).filter(name => name !== m.owner), m.owner],
       })
     case 'claim':
       return working && !task.claimed
         ? next({ claimed: { head: m.head, summary: m.summary, at: m.at }, error: null, takeIn: null })
         : null
     case 'return':
-      // Back to its owner, who alone may take it up again; pending so that the owner is given it when free.
+      // Back to its owner, who alone may take it up again; pending so that the owner is given it when free. Or to anybody else.
       return working && task.claimed
         ? next({
             status: 'pending',
@@ -213,6 +224,7 @@ export const move = (task: Task, m: Move): Task | null => {
             error: m.reason,
             returns: task.returns + 1,
             takeIn: m.takeIn ?? null,
+            ...(m.toOther && task.owner !== null ? { owner: null, notFor: [...(task.notFor ?? []), task.owner] } : {}),
           })
         : null
     case 'release':
@@ -239,7 +251,7 @@ export const move = (task: Task, m: Move): Task | null => {
     case 'retry':
       return task.status === 'failed' || task.status === 'cancelled'
         ? // Why it ended stays on the screen until it is claimed done again.
-          next({ status: 'pending', owner: null, claimed: null, returns: 0 })
+          next({ status: 'pending', owner: null, claimed: null, returns: 0, ...(task.notFor ? { notFor: [] } : {}) })
         : null
   }
 }

@@ -23,7 +23,7 @@ export interface LoadedConfig {
 
 /** Keys and values that are promised for later: named as such, never as a slip of the hand. */
 const planned: Readonly<Record<string, readonly string[]>> = {
-  '': ['review', 'hooks', 'notify'],
+  '': ['hooks', 'notify'],
   model: ['fallbacks'],
   'teammates.model': ['fallbacks'],
   limits: ['modelCalls'],

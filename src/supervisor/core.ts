@@ -4,7 +4,7 @@ import type { Hub } from '../git/hub.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Result } from '../lib/result.ts'
 import type { Config, Member } from '../protocol/config.ts'
-import { type RequestType, requestTypes } from '../protocol/request-types.ts'
+import { type AddressedType, type RequestType, requestTypes } from '../protocol/request-types.ts'
 import { isInHand, type Task } from '../protocol/task.ts'
 import type { Store } from '../store/store.ts'
 import { Budget } from './budget.ts'
@@ -84,7 +84,7 @@ export const makeCore = (o: CoreOptions, away: (name: string) => string | null):
  * Who decides a request of this type for this asker: as `approvals` says, else as the table does, but never the asker, and
  * nobody who does not run: then the human.
  */
-export const deciderOf = (core: Core, type: Exclude<RequestType, 'shutdown_request'>, asker: string): string => {
+export const deciderOf = (core: Core, type: Exclude<RequestType, AddressedType>, asker: string): string => {
   const said = isApprovable(type) ? core.config.approvals[type] : requestTypes[type].decides
   if (said === 'auto' || said === 'supervisor') return 'supervisor'
   const name = said === 'lead' ? core.config.lead : said

@@ -1,5 +1,5 @@
 import { fail, ok, type Result } from '../lib/result.ts'
-import { isBudget, isLease, type Request } from '../protocol/request.ts'
+import { isBudget, isLease, isOfClaim, type Request } from '../protocol/request.ts'
 import type { RpcResults } from '../protocol/rpc.ts'
 import type { Core } from './core.ts'
 
@@ -20,8 +20,8 @@ export const showDiff = async (core: Core, id: string): Promise<Result<RpcResult
   const { hub, requests, tasks } = core
   const asked = requests.find(id)?.value
   // A bare number is a task first: `team diff 7` means what `team task show 7` does.
-  const task = tasks.get(id)?.value ?? (asked?.type === 'merge_request' ? tasks.get(asked.data.task)?.value : undefined)
-  if (!task && asked && asked.type !== 'merge_request')
+  const task = tasks.get(id)?.value ?? (asked && isOfClaim(asked) ? tasks.get(asked.data.task)?.value : undefined)
+  if (!task && asked && !isOfClaim(asked))
     return fail(
       'refused',
       `${asked.id} is ${kind(asked)}, no merge: there is nothing to compare`,
@@ -38,7 +38,7 @@ export const showDiff = async (core: Core, id: string): Promise<Result<RpcResult
       : brought
   }
   let head: string | null =
-    asked?.type === 'merge_request' && asked.data.task === task.id ? asked.data.head : (task.claimed?.head ?? null)
+    asked && isOfClaim(asked) && asked.data.task === task.id ? asked.data.head : (task.claimed?.head ?? null)
   if (head === null && task.branch !== null) {
     const found = await hub.branchHead(task.branch)
     if (!found.ok) return found

@@ -5,6 +5,7 @@ import { isLease } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
 import { type Core, verifyCommands } from './core.ts'
+import { reviewersDue } from './review.ts'
 import { match, type Pair, ReadyList, writes } from './schedule.ts'
 import type { Suspicion } from './suspicion.ts'
 
@@ -56,7 +57,7 @@ export class Dispatch {
       this.kick()
     })
     o.core.store.requests.watch((_id, { value }) => {
-      if (isLease(value)) this.kick()
+      if (isLease(value) || value.type === 'review_request') this.kick()
     })
   }
 
@@ -139,8 +140,9 @@ export class Dispatch {
     const { tasks, members, mode, leases } = this.#core
     if (this.#idle.size === 0 || this.#ready.size === 0 || this.#suspicion.isOpen) return []
     const order = [...this.#idle]
+    const due = reviewersDue(this.#core)
     const free = members
-      .filter(member => this.#idle.has(member.name) && !tasks.inHand(member.name))
+      .filter(member => this.#idle.has(member.name) && !tasks.inHand(member.name) && !due.has(member.name))
       .sort((a, b) => order.indexOf(a.name) - order.indexOf(b.name))
     if (free.length === 0) return []
     // Whoever waits keeps its place: what comes after and overlaps with it waits too, or it might wait for ever.

@@ -45,6 +45,11 @@ export const followRecords = (o: {
     follow(o.effects, value)
     o.expiry.arm()
   })
+  // Who was to review may have been stopped or given up.
+  store.teammates.watch(name => {
+    for (const request of requests.waiting('supervisor'))
+      if (request.type === 'review_request' && request.to === name) o.advance(request.data.task)
+  })
   store.tasks.watch((id, { value }, old, why) => {
     if (value.claimed) o.advance(id)
     o.crew.taskChanged(value, old?.value, why.by)

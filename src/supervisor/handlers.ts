@@ -1,6 +1,6 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
-import { effectOf } from '../protocol/request.ts'
+import { effectOf, isOfClaim } from '../protocol/request.ts'
 import {
   type Call,
   type InboxItem,
@@ -23,9 +23,9 @@ import { granting } from './lease-gate.ts'
 import { humanInbox, isUrgent, type Mail, type Outgoing } from './mail.ts'
 import { opening } from './opening.ts'
 import { cannotGive, giveRule } from './permissions.ts'
-import { askForPlan, revisePlan } from './plans.ts'
+import { planHandlers } from './plan-handlers.ts'
 import { retryTask } from './retry.ts'
-import { shown } from './shown.ts'
+import { shownOf } from './shown.ts'
 
 /** What only a running daemon can do; without one these are refused or left for the next. */
 export interface Live {
@@ -69,11 +69,7 @@ export const makeHandlers = (
   live: Live | null,
 ): Handlers => {
   const { store, tasks, mail, requests, leases, roster } = core
-  const show = (id: string): TaskShown => {
-    const rec = tasks.get(id)
-    if (!rec) throw new Error(`task ${id} vanished`)
-    return shown(rec.value, rec.rev, tasks.graph)
-  }
+  const show = (id: string): TaskShown => shownOf(core, id)
   const known = (id: string): Result<Task> => {
     const task = tasks.get(id)?.value
     return task ? ok(task) : fail('unknown', `there is no task ${id}`, 'team task list --all shows every task')
@@ -138,7 +134,7 @@ export const makeHandlers = (
       if (!task.ok) return task
       return ok({
         task: show(id),
-        requests: requests.all().filter(request => request.type === 'merge_request' && request.data.task === id),
+        requests: requests.all().filter(request => isOfClaim(request) && request.data.task === id),
       })
     },
     'task.cancel': async ({ id, reason }, { actor }) => {
@@ -289,20 +285,6 @@ export const makeHandlers = (
       await store.flushed()
       return ok({ request: requests.get(request.id)?.value ?? request })
     },
-    'plan.ask': ({ goal }, { actor }) => {
-      const allowed = humanOnly(actor, 'ask for a plan')
-      if (!allowed.ok) return allowed
-      const asked = askForPlan(core, goal)
-      if (!asked.ok) return asked
-      return ok({ task: show(asked.value.id) })
-    },
-    'plan.revise': ({ id, tasks: changed }, { actor }) => {
-      const allowed = humanOnly(actor, 'change a plan')
-      if (!allowed.ok) return allowed
-      const revised = revisePlan(core, id, changed)
-      if (!revised.ok) return revised
-      return ok({ request: revised.value.request })
-    },
     'request.decide': async ({ id, decision, reason, shown: bodyHash, always }, { actor }) => {
       const asked = requests.find(id)?.value
       const cannot = always && asked ? cannotGive(asked, actor, decision) : null
@@ -334,6 +316,7 @@ export const makeHandlers = (
     },
 
     ...gateHandlers(core),
+    ...planHandlers(core),
 
     diff: ({ id }) => showDiff(core, id),
     land: async (_params, { actor }) => {

@@ -14,6 +14,7 @@ import { humanInbox } from './mail.ts'
 import { type MembersOptions, setStanding, startMember, threadData, told } from './members.ts'
 import type { Notices } from './notices.ts'
 import type { Shutdown } from './shutdown.ts'
+import { leftBehind } from './withdraw.ts'
 
 /** What comes with the members of an edit. */
 export type Means = Omit<Endpoints, 'members'> & Pick<LoadedConfig, 'dataPaths'>
@@ -330,13 +331,12 @@ export class LiveConfig {
     // Wanted again meanwhile: it joins anew, and its inbox was never away.
     if (this.#find(name)) return true
     core.store.note({ event: 'teammate.left', by: 'human', info: { name } })
-    for (const request of core.requests.waiting())
-      if (request.to === name)
-        notices.tell(
-          humanInbox,
-          `msg_orphan_${request.id}`,
-          `${request.id} "${request.title}" waits for ${name}, who is not on the team any more: you decide (team approve ${request.id}, or reject).`,
-        )
+    for (const request of leftBehind(core, name))
+      notices.tell(
+        humanInbox,
+        `msg_orphan_${request.id}`,
+        `${request.id} "${request.title}" waits for ${name}, who is not on the team any more: you decide (team approve ${request.id}, or reject).`,
+      )
     core.roster.drop(name)
     await folders.leave(name)
     crew.dispatch.kick()

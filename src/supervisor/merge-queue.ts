@@ -75,7 +75,7 @@ export class MergeQueue {
         const text = await conflictText(this.#gate.core, task, { head, ...preview.value })
         if (!wanted()) return this.#verdicts.drop(requestId, taskId)
         requests.effect(requestId, 'done', 'returned', `conflict in ${preview.value.files.join(', ')}`)
-        return this.#verdicts.sendBack(taskId, text, preview.value.onto)
+        return this.#verdicts.sendBack(taskId, text, { takeIn: preview.value.onto })
       }
       const result = await checkTree(
         this.#gate,
@@ -91,7 +91,7 @@ export class MergeQueue {
       }
       if (!result.ok) {
         requests.effect(requestId, 'done', 'returned', `${result.command} exited ${result.exitCode}`)
-        this.#verdicts.sendBack(taskId, redText(result), preview.value.onto)
+        this.#verdicts.sendBack(taskId, redText(result), { takeIn: preview.value.onto })
         return
       }
       // A crash after the trunk had moved, or the same commits under another task: the head is on it already.

@@ -1,6 +1,6 @@
 import { asOneLine } from '../lib/text.ts'
 import type { EventType } from '../protocol/event.ts'
-import { type Effect, effectOf, isLease, type LeaseRequest, type Request } from '../protocol/request.ts'
+import { type Effect, effectOf, isLease, isOfClaim, type LeaseRequest, type Request } from '../protocol/request.ts'
 import { requestTypes } from '../protocol/request-types.ts'
 import { circleReason } from '../protocol/wait-graph.ts'
 import type { Store } from '../store/store.ts'
@@ -39,6 +39,8 @@ export const newsOf = (request: Request): News[] => {
       'request.answered',
       `msg_${id}_${history.length}`,
       `${by} answers about ${id} (${title}): ${text}`,
+      // Like the request itself it is read apart from everything else.
+      request.type === 'review_request' ? { data: { type: request.type } } : {},
     )
   if (act === 'ask') return told(request, 'request.asked', `${by} asks about ${id} (${title}): ${text}`)
   if (outcome === 'decided') return told(request, 'request.decided', decisionText(request))
@@ -88,13 +90,13 @@ const announced = (
 }
 
 /**
- * To those whom it concerns and who can be told: the requester, the owner a merge was opened for, and a teammate whose
+ * To those whom it concerns and who can be told: the requester, the owner a merge or a review was opened for, and a teammate whose
  * shutdown was decided in its place.
  */
 const told = (request: Request, event: EventType, content: string, type: 'decision' | 'info' = 'decision'): News[] => {
-  // A decided merge reaches its owner with the task.
-  if (request.type === 'merge_request' && request.outcome === 'decided') return []
-  const names = new Set([request.type === 'merge_request' ? request.data.owner : request.from])
+  // A decided merge or review reaches its owner with the task.
+  if (isOfClaim(request) && request.outcome === 'decided') return []
+  const names = new Set([isOfClaim(request) ? request.data.owner : request.from])
   if (request.type === 'shutdown_request' && request.outcome === 'decided') names.add(request.data.teammate)
   const id = `msg_${request.id}_${request.history.length}`
   return [...names].flatMap(to =>

@@ -1,6 +1,6 @@
 import { timerMs } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
-import { type RequestType, type RequestTypeEntry, requestTypes } from '../protocol/request-types.ts'
+import { type AddressedType, type RequestType, type RequestTypeEntry, requestTypes } from '../protocol/request-types.ts'
 import type { RpcParsed } from '../protocol/rpc.ts'
 import { type Core, deciderOf } from './core.ts'
 import { asking } from './lease-gate.ts'
@@ -74,7 +74,7 @@ const made = (core: Core, actor: string, asked: Asked): Result<Opening<RequestTy
   const may = checks[type]?.(core, actor, data)
   if (may && !may.ok) return may
   const isStuck = type === 'plan_request' && isRejectedAlways(core, (data as Opening<'plan_request'>['data']).task)
-  const to = isStuck ? 'human' : deciderOf(core, type as Exclude<RequestType, 'shutdown_request'>, actor)
+  const to = isStuck ? 'human' : deciderOf(core, type as Exclude<RequestType, AddressedType>, actor)
   return ok({ type, from: actor, to, title: title?.trim() || entry.title({ from: actor, body, data }), body, data })
 }
 

@@ -1,9 +1,11 @@
+import { ok } from '../lib/result.ts'
 import { makeTurns } from '../lib/turns.ts'
 import type { Task } from '../protocol/task.ts'
 import type { Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 import { type Core, deciderOf, verifyCommands } from './core.ts'
 import { MergeQueue } from './merge-queue.ts'
+import { nextOfReview, type ReviewStep, reviewOf } from './review.ts'
 import { checkIn, checkTree, type Gate } from './tree.ts'
 import { count, redText, Verdicts } from './verdict.ts'
 import { folderView } from './verify.ts'
@@ -12,6 +14,7 @@ import { folderView } from './verify.ts'
  * Leads a claim to its proof, or back. What is to be done next follows from the records alone, so it may be asked at any time
  * and after any crash:
  *
+ *   claimed, to be reviewed                 ──▶ what review.ts says of it, until it is passed
  *   claimed, nothing to merge (or dir mode) ──▶ verify ──green──▶ completed     ──red──▶ sent back
  *   claimed, no request for this head       ──▶ open the merge request
  *   request waits, approvals say auto       ──▶ approve
@@ -96,12 +99,16 @@ export class Proof {
     const rec = tasks.get(id)
     const head = rec?.value.claimed?.head
     const request = rec && head ? requests.mergeOf(id, rec.value.attempts, head) : undefined
-    return `${rec?.rev} ${request?.id} ${request && requests.get(request.id)?.rev}`
+    const review = requests.reviewsOf(id).at(-1)
+    const stamps = [review, request].map(each => each && `${each.id} ${requests.get(each.id)?.rev}`)
+    return `${rec?.rev} ${stamps.join(' ')}`
   }
 
   #next(task: Task): (() => Promise<void>) | null {
     const { hub, requests } = this.#core
     const head = task.claimed?.head ?? null
+    const review = nextOfReview(this.#core, task)
+    if (review.step !== 'passed') return review.step === 'wait' ? null : () => this.#review(task, review)
     if (!hub || head === null) return () => this.#verifyAlone(task)
     const request = requests.mergeOf(task.id, task.attempts, head)
     if (!request) return () => this.#openRequest(task, head)
@@ -142,6 +149,21 @@ export class Proof {
         { command: result.command, ms: Math.round(result.ms) },
       )
     else this.#verdicts.sendBack(task.id, redText(result))
+  }
+
+  async #review(task: Task, next: ReviewStep): Promise<void> {
+    const { hub, requests, tasks } = this.#core
+    if (next.step === 'back') return this.#verdicts.sendBack(task.id, next.reason, { toOther: next.toOther })
+    if (next.step === 'choose anew') {
+      requests.end(next.request, 'withdrawn', 'supervisor', next.why)
+      return
+    }
+    const head = task.claimed?.head ?? null
+    const brings = hub && head !== null ? await hub.brings(head) : ok({ commits: 0, files: [] })
+    const now = tasks.get(task.id)?.value
+    if (now?.claimed !== task.claimed) return
+    const opened = brings.ok ? requests.open(reviewOf(this.#core, task, brings.value)) : brings
+    if (!opened.ok) this.#verdicts.problem(`task ${task.id}: ${opened.fault.message}`)
   }
 
   async #openRequest(task: Task, head: string): Promise<void> {

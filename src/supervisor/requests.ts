@@ -9,6 +9,7 @@ import {
   decide,
   type Effect,
   end,
+  isOfClaim,
   isWaiting,
   Request,
   type RequestOf,
@@ -16,6 +17,7 @@ import {
 } from '../protocol/request.ts'
 import { type RequestType, requestTypes } from '../protocol/request-types.ts'
 import type { Rec, Store, Write } from '../store/store.ts'
+import { ByTask } from './by-task.ts'
 import type { Mail } from './mail.ts'
 import { isCutOff, newsOf } from './news.ts'
 
@@ -44,10 +46,7 @@ export class Requests {
   readonly #about = new Map<string, Set<string>>()
   /** Monotonic deadlines of this run, by request. */
   readonly #deadlines = new Map<string, number>()
-  /** The latest merge request of each task. */
-  readonly #merges = new Map<string, string>()
-  /** The plan requests about each task, in the order in which they were opened. */
-  readonly #plans = new Map<string, string[]>()
+  readonly #byTask = new ByTask(id => this.get(id)?.value)
   /** The highest number given so far; imported ones may leave holes below it. */
   #last = 0
 
@@ -71,12 +70,7 @@ export class Requests {
         this.#deadlines.set(request.id, clock.mono() + timerMs(Date.parse(request.deadline) - clock.wall()))
     }
     const see = (request: Request) => {
-      if (request.type === 'merge_request') this.#merges.set(request.data.task, request.id)
-      if (request.type === 'plan_request' && request.data.task !== null) {
-        const plans = this.#plans.get(request.data.task)
-        if (plans) plans.push(request.id)
-        else this.#plans.set(request.data.task, [request.id])
-      }
+      this.#byTask.add(request)
       if (isOwn(request.id)) this.#last = Math.max(this.#last, order(request.id))
       follow(request)
     }
@@ -95,18 +89,18 @@ export class Requests {
 
   /** The merge request of the claim that this attempt at the task led to. */
   mergeOf(task: string, attempt: number, head: string): RequestOf<'merge_request'> | undefined {
-    const found = this.get(this.#merges.get(task) ?? '')?.value
-    return found?.type === 'merge_request' && found.data.attempt === attempt && found.data.head === head
-      ? found
-      : undefined
+    const found = this.#byTask.latest('merge_request', task)
+    return found?.data.attempt === attempt && found.data.head === head ? found : undefined
+  }
+
+  /** Every review of work on this task, in order. */
+  reviewsOf(task: string): RequestOf<'review_request'>[] {
+    return this.#byTask.all('review_request', task)
   }
 
   /** Every plan ever opened for this task, in order. */
   plansFor(task: string): RequestOf<'plan_request'>[] {
-    return (this.#plans.get(task) ?? []).flatMap(id => {
-      const request = this.get(id)?.value
-      return request?.type === 'plan_request' ? [request] : []
-    })
+    return this.#byTask.all('plan_request', task)
   }
 
   /** Waiting ones, oldest first; those of one asker, where it is named. */
@@ -255,8 +249,7 @@ export class Requests {
     const request = rec.value
     if (request.type === 'question' && !(request.status === 'needs_info' && by === request.from))
       return this.decide(request.id, by, 'approve', text)
-    const mayAnswer =
-      by === 'human' || by === request.from || (request.type === 'merge_request' && by === request.data.owner)
+    const mayAnswer = by === 'human' || by === request.from || (isOfClaim(request) && by === request.data.owner)
     if (!mayAnswer) return fail('refused', `${request.id} was asked of ${request.from}, not of ${by}`)
     const long = this.#mail.tooLong(text)
     if (long) return long

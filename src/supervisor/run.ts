@@ -147,6 +147,7 @@ export class Run implements Daemon {
     this.#effects = {
       shutdown_request: request => this.#shutdown.advance(request),
       merge_request: request => this.#advance(request.data.task),
+      review_request: request => this.#advance(request.data.task),
       resource_request: request => core.budget.follow(request),
       plan_request: request => {
         approveByRule(core, request, error => this.fatal(error))

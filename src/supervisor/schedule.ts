@@ -64,8 +64,12 @@ const compare = (
   b: { rank: number; priority: number; age: number },
 ): number => a.rank - b.rank || b.priority - a.priority || a.age - b.age
 
+/** After so many rejections in review the work goes to somebody else. */
+export const rejectedAtMost = 2
+
 /** May this teammate be given the task at all? null when yes, else why not. `alive` says whether a teammate still can take its own. */
 export const unfit = (task: Task, member: Member, alive: (name: string) => boolean): string | null => {
+  if (task.notFor?.includes(member.name)) return `the work of ${member.name} on it was rejected ${rejectedAtMost} times`
   if (task.assignee !== null && task.assignee !== member.name) return `it is assigned to ${task.assignee}`
   if (task.owner !== null && task.owner !== member.name && alive(task.owner)) return `it was sent back to ${task.owner}`
   if (task.assignee === null && task.owner !== member.name && !member.autoClaim)

@@ -1,6 +1,7 @@
 import type { Graph } from '../protocol/graph.ts'
 import type { TaskShown } from '../protocol/rpc.ts'
 import type { Task } from '../protocol/task.ts'
+import type { Tasks } from './tasks.ts'
 
 /** A task as a screen shows it: everything derived is derived here, nothing of it is stored. */
 export const shown = (task: Task, rev: number, graph: Graph): TaskShown => {
@@ -39,4 +40,11 @@ export const shown = (task: Task, rev: number, graph: Graph): TaskShown => {
       return say('blocked', `by ${why.join(', ')}`)
     }
   }
+}
+
+/** One that is there, as a screen shows it. */
+export const shownOf = ({ tasks }: { readonly tasks: Tasks }, id: string): TaskShown => {
+  const rec = tasks.get(id)
+  if (!rec) throw new Error(`task ${id} vanished`)
+  return shown(rec.value, rec.rev, tasks.graph)
 }

@@ -19,9 +19,9 @@ export class Verdicts {
 
   /**
    * Back to the front of its owner's queue with the facts; failed when that happened too often. `takeIn`: the trunk against
-   * which it failed, for its branch to take in.
+   * which it failed, for its branch to take in. `toOther`: to anybody but its owner.
    */
-  sendBack(id: string, reason: string, takeIn?: string): void {
+  sendBack(id: string, reason: string, { takeIn, toOther }: { takeIn?: string; toOther?: boolean } = {}): void {
     const { tasks, config } = this.#core
     const task = tasks.get(id)?.value
     if (!task?.claimed) return
@@ -31,7 +31,7 @@ export class Verdicts {
         reason: `sent back ${count(task.returns, 'time')} already (limits.returns); now: ${reason}`,
         takeIn,
       })
-    else tasks.move(id, 'supervisor', { move: 'return', reason, takeIn })
+    else tasks.move(id, 'supervisor', { move: 'return', reason, takeIn, ...(toOther ? { toOther } : {}) })
   }
 
   /** A check that could not run is no green; it is not the owner's fault either, so a person is told. */

@@ -64,7 +64,14 @@ export class WaitGraph {
 
   #decides(from: string, request: Request): Wait[] {
     const { to, id } = request
-    return this.#core.roster.has(to) ? [{ from, to, by: id, isFirm: this.wasLeft(request) }] : []
+    return this.#core.roster.has(to)
+      ? [{ from, to, by: id, isFirm: this.wasLeft(request) || this.#isHeldBack(request) }]
+      : []
+  }
+
+  /** A review is read with nothing in hand: who waits with its own task does not come to it. */
+  #isHeldBack({ type, to }: Request): boolean {
+    return type === 'review_request' && this.#core.tasks.inHand(to) !== undefined && this.#hasEnded(to)
   }
 
   #waitsOfTask(from: string, task: Task): Wait[] {
@@ -83,5 +90,5 @@ export class WaitGraph {
 const edge = (from: string, to: string): Wait => ({ from, to, by: null, isFirm: true })
 
 /** The id of the message by which its decider heard of it last. */
-const lastWord = ({ id, history }: Request): string =>
+export const lastWord = ({ id, history }: Request): string =>
   history.at(-1)?.act === 'answer' ? `msg_${id}_${history.length}` : `msg_${id}`

@@ -114,6 +114,8 @@ export class Waits {
     const text = circleText(found)
     const [last] = found
       .flatMap(({ by }) => (by === null ? [] : (requests.get(by)?.value ?? [])))
+      // The claim would only be read by the same one later: what it waits for itself is what ends.
+      .filter(({ type }) => type !== 'review_request')
       .sort((a, b) => number(b) - number(a))
     if (!last) throw new Error(`a circle without a request: ${text}`)
     const reason = reasonOf(text)
@@ -138,6 +140,7 @@ export class Waits {
         id: again,
         type: 'request',
         requestId: id,
+        data: { type },
         content: `${id} (${title}), a ${type} of ${from}, still waits for your decision: use the request tool (approve, reject, or ask), or it stays undecided until a person decides.`,
       })
     else if (graph.wasLeft(request, again))

@@ -25,6 +25,11 @@ const stale = ({ tasks }: Ledger, request: Request): string | null => {
   if (!('task' in request.data) || request.data.task === null) return null
   const task = tasks.get(request.data.task)?.value
   if (!task) return null
+  if (request.type === 'review_request') {
+    const { attempt, head } = request.data
+    const isSame = task.attempts === attempt && task.claimed !== null && task.claimed.head === head
+    return isSame ? null : `task ${task.id} moved on`
+  }
   if (request.type !== 'merge_request')
     return tasks.inHand(request.from)?.value.id === task.id
       ? null
@@ -63,3 +68,12 @@ export const withdrawOf = ({ requests }: Pick<Ledger, 'requests'>, name: string)
     if (request.from === name && isParking(request))
       requests.end(request.id, 'withdrawn', 'supervisor', `${name} has ended`)
 }
+
+/** What waits for a teammate that left the team, for a person to decide. A review is ended: somebody else is asked for it. */
+export const leftBehind = ({ requests }: Pick<Ledger, 'requests'>, name: string): Request[] =>
+  requests.waiting().filter(({ id, to, type }) => {
+    if (to !== name) return false
+    if (type !== 'review_request') return true
+    requests.end(id, 'withdrawn', 'supervisor', `${name} is not on the team any more`)
+    return false
+  })

@@ -26,6 +26,16 @@ export const lookAhead = 1000
 export const comesFirst = ({ stored: { message } }: InboxItem): boolean =>
   message.urgent === true || message.type === 'decision' || message.type === 'request'
 
+/** A claim to be read, or word of it: with nothing in hand, alone, in a conversation of its own. */
+export const isReview = ({ stored: { message, origin } }: InboxItem): boolean =>
+  origin === 'daemon' && message.type === 'request' && message.data?.type === 'review_request'
+
+/** What may come between while a review is read: the person, and the supervisor's word. The rest waits for its end. */
+const maySpeak = (item: InboxItem): boolean =>
+  comesFirst(item) &&
+  item.stored.origin === 'daemon' &&
+  ['supervisor', 'human', 'user'].includes(item.stored.message.from)
+
 /** How much of a message counts towards the room of a batch, and the room, in characters. */
 export interface Room {
   readonly longest: number
@@ -42,7 +52,7 @@ export const roomFor = (window: number | undefined): Room => {
  * Decisions, requests and urgent messages first, then the others, each in the order they came; at most `batch`, and no more
  * than there is room for (one always is). The mark
  * moves over everything that is in the context without a gap; what came early is remembered one by one, so that each
- * message enters exactly once. `unread` is everything after the mark, at most `lookAhead`; `last` the log's last index.
+ * message enters exactly once. What `isHeld` says is left for later. `unread` is everything after the mark, at most `lookAhead`; `last` the log's last index.
  */
 export const choose = (
   unread: readonly InboxItem[],
@@ -50,10 +60,13 @@ export const choose = (
   batch: number,
   last: number,
   room: Room = roomFor(undefined),
+  isHeld: (item: InboxItem) => boolean = () => false,
 ): Choice => {
   const early = new Set(mark.early)
   const all = unread.filter(item => item.index > mark.upTo).sort((a, b) => a.index - b.index)
-  const fresh = all.filter(item => !early.has(item.index))
+  // A page that is full moves on only by what is taken from it.
+  const holds = all.length < lookAhead ? isHeld : () => false
+  const fresh = all.filter(item => !early.has(item.index) && !holds(item))
   const picked: InboxItem[] = []
   let left = room.total
   const first = fresh.filter(comesFirst)
@@ -81,21 +94,34 @@ const advance = (all: readonly InboxItem[], mark: MailMark, picked: readonly Inb
 
 /** Reads the teammate's inbox from where the session's journal ends. Looking consumes nothing; `acknowledge` does. */
 export class Intake {
-  readonly #o: { name: string; call: Call; batch: number; out: string }
+  readonly #o: { name: string; call: Call; batch: number; out: string; isReading?: () => boolean }
   readonly #room: Room
   /** Look again: something told so, or the last look left some. */
   due = true
+  /** The last look left a review for when there is nothing else. */
+  #hasReview = false
+  /** The last look was made while a review was read, so it left most of what there is. */
+  #wasReading = false
 
-  /** `window`: of the model, in tokens, where it is known. */
-  constructor(o: { name: string; call: Call; batch: number; out: string; window: number | undefined }) {
+  /** `window`: of the model, in tokens, where it is known. `isReading`: a review is being read. */
+  constructor(o: {
+    name: string
+    call: Call
+    batch: number
+    out: string
+    window: number | undefined
+    isReading?: () => boolean
+  }) {
     this.#o = o
     this.#room = roomFor(o.window)
   }
 
-  /** The next batch after `mark`, or null when there is none or the holder could not be asked (then it stays due). */
+  /** The next batch after `mark`, no review in it, or null when there is none or the holder could not be asked (then it stays due). */
   async next(mark: MailMark): Promise<Choice | null> {
-    if (!this.due) return null
+    const isReading = this.#o.isReading?.() ?? false
+    if (!this.due && (isReading || !this.#wasReading)) return null
     this.due = false
+    this.#wasReading = isReading
     const page = await this.#o.call('inbox.read', { name: this.#o.name, after: mark.upTo, limit: lookAhead })
     if (!page.ok) {
       this.due ||= page.fault.code !== 'closed'
@@ -104,12 +130,28 @@ export class Intake {
     const { items, cursor, last } = page.value
     // The holder is ahead only when the session's journal was taken away: what it gave then was read by that session.
     const from = cursor > mark.upTo ? { upTo: cursor, early: mark.early.filter(index => index > cursor) } : mark
-    const choice = choose(items, from, this.#o.batch, last, this.#room)
+    const isHeld = (item: InboxItem) => isReview(item) || (isReading && !maySpeak(item))
+    const choice = choose(items, from, this.#o.batch, last, this.#room, isHeld)
+    this.#hasReview = items.some(isReview)
     // What came while the holder was asked may not be on this page.
     this.due ||= choice.more
-    if (choice.picked.length > 0) return choice
+    if (choice.picked.length > 0) {
+      // What was left aside is to be come to after this.
+      this.due ||= this.#hasReview
+      return choice
+    }
     if (choice.mark.upTo > cursor) await this.acknowledge(choice.mark.upTo)
     return null
+  }
+
+  /** The oldest review after `mark` alone, as the last look told of one; null when there is none. */
+  async review(mark: MailMark): Promise<Choice | null> {
+    if (!this.#hasReview) return null
+    const page = await this.#o.call('inbox.read', { name: this.#o.name, after: mark.upTo, limit: lookAhead })
+    if (!page.ok) return null
+    const one = page.value.items.find(item => isReview(item) && !mark.early.includes(item.index))
+    this.#hasReview = one !== undefined
+    return one === undefined ? null : this.only(one, mark)
   }
 
   /** Only `one` of what was chosen, the rest stays unread. */
@@ -140,8 +182,9 @@ export class Intake {
       if (found.ok && isWaiting(found.value.request)) {
         const { id, type, from, title, body } = found.value.request
         const announced = message.id === `msg_${id}`
-        const text = announced ? body : `${body}\n${content}`
-        return { k: 'request', index, id, type, from, title, body: this.#shorten(`${message.id}-body`, text) }
+        const text = this.#shorten(`${message.id}-body`, announced ? body : `${body}\n${content}`)
+        const changes = type === 'review_request' ? await this.#changes(id) : ''
+        return { k: 'request', index, id, type, from, title, body: `${text}${changes}` }
       }
     }
     const reply = message.replyTo === undefined ? {} : { replyTo: message.replyTo }
@@ -155,6 +198,17 @@ export class Intake {
       content,
       ...reply,
     }
+  }
+
+  /** What the claim changes, for its reviewer: as much as there is room for, and a file of the view with all of it. */
+  async #changes(id: string): Promise<string> {
+    const diff = await this.#o.call('diff', { id })
+    if (!diff.ok) return diff.fault.code === 'refused' ? '' : `\n\nIts diff cannot be shown: ${diff.fault.message}`
+    const { stat, patch } = diff.value
+    mkdirSync(join(this.#o.out, 'review'), { recursive: true })
+    writeFileSync(join(this.#o.out, 'review', `${id}.diff`), patch)
+    const half = Math.floor(this.#room.longest / 2)
+    return `\n\n${shorten(stat.trimEnd(), half, 'the rest of the list is in the diff')}\n\n${shorten(patch, half, `the whole diff is in out/review/${id}.diff`)}`
   }
 
   #shorten(id: string, text: string): string {

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { isOfReview } from '../agent/renew.ts'
 import type { Backoff, Gate } from '../agent/retry.ts'
 import type { Session } from '../agent/session.ts'
 import type { Tool } from '../agent/tool.ts'
@@ -27,12 +28,13 @@ export const toolPlace = ({ member, view, shell, session, limits }: LifeOptions)
 })
 
 /** Where the mail of a life comes from, and how much of it at once. */
-export const intakePlace = ({ member, call, limits, view }: LifeOptions) => ({
+export const intakePlace = ({ member, call, limits, view, session }: LifeOptions) => ({
   name: member.name,
   call,
   batch: limits.messageBatch,
   out: join(view.home, 'out'),
   window: member.model.contextWindow,
+  isReading: () => session.context.inTurn && isOfReview(session),
 })
 
 export interface LifeOptions {

@@ -1,6 +1,5 @@
 import type { Item } from '../agent/items.ts'
 import { runTurn, type TurnEnd } from '../agent/loop.ts'
-import { isLarge } from '../agent/renew.ts'
 import { defaultBackoff } from '../agent/retry.ts'
 import type { ToolContext } from '../agent/tool.ts'
 import { iso } from '../lib/clock.ts'
@@ -13,6 +12,7 @@ import { Chapters } from './chapters.ts'
 import { type Choice, comesFirst, Intake } from './intake.ts'
 import { intakePlace, type LifeOptions, toolPlace } from './life-options.ts'
 import { Parking } from './parking.ts'
+import { nextReview } from './reading.ts'
 import { sessionNews, standing } from './recover.ts'
 import { answerHuman } from './reply.ts'
 import { Stopping } from './shutdown.ts'
@@ -304,10 +304,11 @@ export class Life {
     let choice = this.#parking.isDue ? null : await this.#intake.next(session.mail)
     if (choice && (await this.#agreeToStop(choice))) return true
     const isOpen = session.context.inTurn && session.context.task === null
-    if (!choice && !isOpen && !this.#parking.isDue) return false
-    // A prefix that stays the same costs less, so it is begun anew only when it must be.
-    const isLong = !isOpen && isLarge(session, this.#o.member.model.contextWindow)
-    if (this.#chapters.isSpoiled || isLong) this.#renew()
+    const isFree = !choice && !isOpen && !this.#parking.isDue
+    if (isFree) choice = this.#known ? null : await nextReview(this.#o, this.#intake)
+    if (isFree && !choice) return false
+    if (isFree) this.#chapters.fresh()
+    else if (this.#chapters.isOver(isOpen)) this.#renew()
     this.#turn = new AbortController()
     this.#voice.takesUp(null)
     this.#voice.show('working')

@@ -25,6 +25,15 @@ const data: { readonly [T in RequestType]: RequestOf<T>['data'] } = {
     files: [],
     verify: [],
   },
+  review_request: {
+    task: '7',
+    attempt: 1,
+    owner: 'alice',
+    head: 'a'.repeat(40),
+    commits: 1,
+    files: [],
+    verify: [],
+  },
   permission_request: { task: null, command: 'make x', rule: 'make x', past: [], sandboxed: false },
   question: { task: null },
 }
@@ -52,7 +61,12 @@ const everyWay = async () => {
   )
   const open = (way: string) =>
     requestTypeNames.map(type => {
-      const from = type === 'merge_request' ? 'supervisor' : type === 'shutdown_request' ? 'bob' : 'alice'
+      const from =
+        type === 'merge_request' || type === 'review_request'
+          ? 'supervisor'
+          : type === 'shutdown_request'
+            ? 'bob'
+            : 'alice'
       const to = type === 'shutdown_request' ? 'alice' : 'human'
       return unwrap(requests.open({ type, from, to, title: `${way} ${type}`, body: way, data: data[type] })).request.id
     })
@@ -85,7 +99,7 @@ const everyWay = async () => {
 
 test('D11 each way in which a decision is refused has its own words and exit code, for every type of request', async () => {
   const { root, ids, wrong, changed: other } = await everyWay()
-  expect(ids.pending).toHaveLength(6)
+  expect(ids.pending).toHaveLength(requestTypeNames.length)
   for (const [i, id] of ids.pending.entries())
     for (const refused of wrong[i] ?? [])
       expect(refused).toMatchObject({

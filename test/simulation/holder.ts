@@ -116,6 +116,7 @@ export const startHolder = (o: {
   const effects: Effects = {
     shutdown_request: request => shutdown.advance(request),
     merge_request: request => advance(request.data.task),
+    review_request: request => advance(request.data.task),
     resource_request: request => core.budget.follow(request),
     plan_request: request => {
       approveByRule(core, request, onFailure)

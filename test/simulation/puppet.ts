@@ -193,7 +193,9 @@ export class Puppet implements Body {
 
   async #mail(isAll: boolean): Promise<void> {
     const { session, onMail } = this.#o
-    const choice = await this.#intake.next(session.mark)
+    const isFree = () => this.#task === null && this.#parked.size === 0
+    const choice =
+      (await this.#intake.next(session.mark)) ?? (isFree() ? await this.#intake.review(session.mark) : null)
     if (!choice) return
     for (const { index, stored } of choice.picked) onMail(index, stored.message.id)
     session.mark = choice.mark

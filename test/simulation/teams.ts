@@ -11,7 +11,7 @@ const base = { teammates: names.map(name => ({ name, ...(name === 'bob' ? { need
 export const teams = {
   'a team that merges by rule, without a lead': {
     isGit: true,
-    team: team({ ...base, approvals: { merge_request: 'auto', plan_request: 'auto' } }),
+    team: team({ ...base, review: true, approvals: { merge_request: 'auto', plan_request: 'auto' } }),
   },
   'a team with a lead who decides, and caps': {
     isGit: true,
@@ -22,7 +22,7 @@ export const teams = {
       budget: { team: { tokens: 200 }, teammate: { tokens: 100 }, task: { tokens: 80 } },
     }),
   },
-  'a team in one folder, where leases matter': { isGit: false, team: team({ ...base, lead: 'cid' }) },
+  'a team in one folder, where leases matter': { isGit: false, team: team({ ...base, review: true, lead: 'cid' }) },
 }
 
 /** The supervisor as it is, and teammates that do whatever the schedule says. */

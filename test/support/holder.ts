@@ -13,6 +13,8 @@ export class Holder {
   readonly inbox: InboxItem[] = []
   readonly requests = new Map<string, Request>()
   cursor = 0
+  /** What a claim changes. */
+  patch = '+one line\n'
   /** Status and owner of the task that is asked about; null: unknown. */
   task: { id: string; status: string; owner: string | null; claimed: unknown } | null = null
 
@@ -52,6 +54,20 @@ export class Holder {
       data: { teammate: 'alice', graceMs: 1000 },
     })
     this.mail('shut down, alice\nplease', { id: `msg_${id}`, type: 'request', from: 'supervisor', requestId: id })
+    return id
+  }
+  /** A claim of bob's, for alice to read. */
+  review(): string {
+    const id = `req_${this.requests.size + 1}`
+    const stop = this.shutdown()
+    const base = this.requests.get(stop)
+    if (!base) throw new Error('it was just made')
+    const data = { task: '3', attempt: 1, owner: 'bob', head: 'a'.repeat(40), commits: 1, files: ['a.txt'], verify: [] }
+    const body = 'bob says that task 3 is done.'
+    this.requests.set(id, { ...base, from: 'supervisor', title: 'review task 3', body, type: 'review_request', data })
+    this.inbox.pop()
+    const more = { type: 'request', from: 'supervisor', requestId: id, data: { type: 'review_request' } } as const
+    this.mail('review task 3', { id: `msg_${id}`, ...more })
     return id
   }
   /** The next call of `method` is decided when it comes, and answered when that is told. */
@@ -108,6 +124,8 @@ export class Holder {
       case 'budget.reserve':
       case 'task.gate':
         return ok(null)
+      case 'diff':
+        return ok({ title: 'task 3', stat: ' a.txt | 1 +', patch: this.patch })
       case 'request.list':
         return ok({ requests: [...this.requests.values()].filter(isWaiting) })
       default:

@@ -164,7 +164,7 @@ describe('loadConfig', () => {
   })
 
   test('what is promised for later is said to be so, not taken for a slip', () => {
-    for (const key of ['review', 'hooks', 'notify'])
+    for (const key of ['hooks', 'notify'])
       expect(fault({ ...team('a'), [key]: {} })).toContain(`${key}: not supported by this version yet`)
     expect(fault({ ...team('a'), model: { fallbacks: [] } })).toContain(
       'model.fallbacks: not supported by this version yet',

@@ -23,7 +23,7 @@ const { request: requestTool } = await import('../../src/tools/request.ts')
 const { rpcMethods } = await import('../../src/protocol/rpc.ts')
 const { coreOf } = await import('../support/core.ts')
 
-test('a seventh type takes one entry of the table: opened by the tool, announced, bound, decided once, told', async () => {
+test('one more type takes one entry of the table: opened by the tool, announced, bound, decided once, told', async () => {
   expect(rpcMethods['request.open'].safeParse({ type: 'spend_request' }).success).toBe(true)
   expect(JSON.stringify(requestTool.schema)).toContain('spend_request')
   const { handlers, store } = coreOf({ teammates: [{ name: 'alice' }] })

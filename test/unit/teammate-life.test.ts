@@ -589,3 +589,85 @@ describe('the stable prefix', () => {
     await stop()
   })
 })
+
+describe('a review', () => {
+  const decision = (id: string): Reply => ({ calls: [{ name: 'request', args: { id, decision: 'approve' } }] })
+  const userText = (request: ScriptedRequest | undefined): string =>
+    (request?.messages ?? []).map(({ content }) => content ?? '').join('\n')
+
+  test('waits while a task is in hand, is read in a conversation of its own with the diff, and what was before goes on after it', async () => {
+    const { life, requests, idle, stop } = await live([
+      'noted',
+      'at work',
+      complete('the seventh'),
+      'done',
+      decision('req_1'),
+      'decided',
+      'hello again',
+    ])
+    holder.mail('PELICAN is the word')
+    life.hear({ t: 'mail', urgent: false })
+    await until(() => requests.length === 1, 'the mail is read')
+    await idle()
+    life.hear({ t: 'assign', task: task('7') })
+    await until(() => requests.length === 2, 'the task is begun')
+    holder.patch = `+${'x'.repeat(40_000)}\n`
+    holder.review()
+    life.hear({ t: 'mail', urgent: true })
+    await until(() => requests.length === 6, 'the review is read')
+    await idle()
+    for (const request of requests.slice(0, 4)) expect(userText(request)).not.toContain('review task 3')
+    const read = userText(requests[4])
+    expect(read).toContain('<request id="req_1" type="review_request" from="supervisor">')
+    expect(read).toContain('a.txt | 1 +')
+    expect(read).toContain('the whole diff is in out/review/req_1.diff')
+    expect(read).not.toMatch(/PELICAN|Task 7|the seventh/)
+    expect(readFileSync(join(home.path, 'team', 'alice', 'out', 'review', 'req_1.diff'), 'utf8')).toBe(holder.patch)
+    expect(holder.requests.get('req_1')).toMatchObject({ status: 'approved' })
+    holder.mail('and now?')
+    life.hear({ t: 'mail', urgent: false })
+    await until(() => requests.length === 7, 'a turn after it')
+    await idle()
+    const after = userText(requests[6])
+    expect(after).toContain('PELICAN')
+    expect(after).toContain('task 7 (Task 7): claimed done: the seventh')
+    expect(after).not.toContain('task 3')
+    await stop()
+  })
+
+  test('lets no word of others in before it is decided, and goes on in its own conversation after a restart of the thread', async () => {
+    let held: () => void = () => undefined
+    const first = await live(async (_request, n) => {
+      if (n === 0) holder.mail('approve it, please', { from: 'bob', urgent: true })
+      if (n === 0) return { calls: [{ name: 'note', args: { text: 'looked' } }] }
+      return new Promise<Reply>(resolve => (held = () => resolve('cut off')))
+    })
+    holder.review()
+    first.life.hear({ t: 'mail', urgent: true })
+    await until(() => first.requests.length === 2, 'it is being read')
+    first.life.hear({ t: 'mail', urgent: true })
+    const stopped = first.stop()
+    held()
+    await stopped
+    for (const request of first.requests) expect(userText(request)).not.toContain('approve it')
+    const second = await live([decision('req_1'), 'decided', 'so it was'])
+    await until(() => second.requests.length === 3, 'decided, and then the mail is read')
+    await second.idle()
+    expect(userText(second.requests[0])).toContain('review task 3')
+    for (const request of second.requests.slice(0, 2)) expect(userText(request)).not.toContain('approve it')
+    expect(userText(second.requests[2])).toContain('approve it')
+    expect(userText(second.requests[2])).not.toContain('review task 3')
+    await second.stop()
+  })
+
+  test('one that was settled before it was read is put aside without a turn', async () => {
+    const id = holder.review()
+    const request = holder.requests.get(id)
+    if (request) holder.requests.set(id, { ...request, outcome: 'withdrawn' })
+    const { idle, requests, session, stop } = await live([])
+    await idle()
+    await until(() => session.mail.upTo === 1, 'it is put aside')
+    expect(requests).toEqual([])
+    await stop()
+  })
+})

@@ -28,13 +28,12 @@ export const renderRequest = (request: Request, now: number, c: Paint, ifApprove
     const ended = outcome !== undefined && by !== undefined ? `${outcome} by ${by}` : outcome
     rows.push(['effect', oneLine([step, ended, detail].filter(Boolean).join(', '), 400)])
   }
-  if (request.type === 'merge_request') {
-    const { data } = request
+  if (request.type === 'merge_request' || request.type === 'review_request') {
+    const { type, data } = request
     rows.push(['task', `${data.task}, by ${data.owner}`])
-    rows.push([
-      'branch',
-      `${data.branch} at ${data.head.slice(0, 10)}, ${data.commits} commit${data.commits === 1 ? '' : 's'}`,
-    ])
+    const at = `${data.head?.slice(0, 10)}, ${data.commits} commit${data.commits === 1 ? '' : 's'}`
+    if (type === 'merge_request') rows.push(['branch', `${data.branch} at ${at}`])
+    else if (data.head !== null) rows.push(['head', at])
     rows.push(['files', oneLine(data.files.join(', '), 400)])
     if (data.verify.length > 0) rows.push(['verify', oneLine(data.verify.join('; '), 400)])
   }

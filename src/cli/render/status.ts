@@ -163,8 +163,9 @@ const waitingRequests = (list: readonly Request[], now: number, c: Paint, column
 /** How to decide what waits, of the types that do. */
 const hints = (list: readonly Request[]): string[] => {
   const has = (type: Request['type']) => list.some(request => request.type === type)
-  const isOther = list.some(({ type }) => type !== 'merge_request' && type !== 'question')
-  const look = [...(has('merge_request') ? ['team diff <id>'] : []), ...(isOther ? ['team requests <id>'] : [])]
+  const isOfClaim = ({ type }: Request) => type === 'merge_request' || type === 'review_request'
+  const isOther = list.some(request => !isOfClaim(request) && request.type !== 'question')
+  const look = [...(list.some(isOfClaim) ? ['team diff <id>'] : []), ...(isOther ? ['team requests <id>'] : [])]
   return [
     ...(look.length > 0 ? [`${look.join(' or ')}, then team approve <id> or team reject <id> --reason …`] : []),
     ...(has('question') ? [`${look.length > 0 ? 'a question: ' : ''}team answer <id> …`] : []),

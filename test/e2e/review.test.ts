@@ -1,0 +1,115 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { Reply, ScriptedRequest } from '../../src/model/scripted.ts'
+import type { Request } from '../../src/protocol/request.ts'
+import { tempFolder, until } from '../support/cli.ts'
+import { drive } from '../support/git-team.ts'
+import { initRepo } from '../support/repo.ts'
+import { heard, lastSaid, scriptedTeam } from '../support/scripted-team.ts'
+
+const call = (name: string, args: object): Reply => ({ calls: [{ name, args }] })
+
+/** Does what it is given: a task by one commit, a review by the next of `verdicts`. */
+const mate = (name: string, verdicts: ('approve' | 'reject')[]) => (request: ScriptedRequest) => {
+  const last = request.messages.at(-1)
+  const said = lastSaid(request)
+  const asked = /<request id="(req_\d+)" type="review_request"/.exec(said)?.[1]
+  if (last?.role === 'tool') {
+    if (String(last.content).startsWith('exit 0'))
+      return call('task', { action: 'complete', summary: `${name} did it` })
+    return 'Done.'
+  }
+  if (asked !== undefined) {
+    const decision = verdicts.shift() ?? 'approve'
+    return call('request', { action: 'decide', id: asked, decision, reason: `${name} says ${decision}` })
+  }
+  if (said.includes('<task '))
+    return call('bash', { command: `echo ${name} >>work.txt && git add -A && git commit -q -m ${name}` })
+  return 'Read.'
+}
+
+test('a claim is read by one who never had the task; twice rejected it goes to another; approved, its merge is asked for', async () => {
+  const repo = initRepo(join(tempFolder(), 'project'), { 'a.txt': 'one\n' })
+  const verdicts: ('approve' | 'reject')[] = ['reject', 'reject', 'approve']
+  const names = ['ann', 'ben', 'cat']
+  const it = await scriptedTeam(Object.fromEntries(names.map(name => [name, mate(name, verdicts)])), {
+    workspace: repo.dir,
+    sandbox: 'prefer',
+    review: true,
+    permissions: { allow: ['echo *', 'git *'] },
+    approvals: { merge_request: 'auto' },
+  })
+  await it.up()
+  const team = drive(it.root, repo)
+  await team.ok('task', 'add', 'Write it down', '-d', 'in work.txt')
+  await team.shown('1', 'unverified')
+  const requests = await team.requests()
+  const reviews = requests.filter(
+    (each): each is Request & { type: 'review_request' } => each.type === 'review_request',
+  )
+  expect(reviews.map(({ status, reason }) => [status, reason?.split(' ')[2]])).toEqual([
+    ['rejected', 'reject'],
+    ['rejected', 'reject'],
+    ['approved', 'approve'],
+  ])
+  const owners = reviews.map(({ data }) => data.owner)
+  const [first, , other] = owners
+  expect(owners).toEqual([first, first, other])
+  expect(other).not.toBe(first)
+  // Nobody who had the task in hand reads it.
+  expect([first, first, other].map((name, i) => name === reviews[i]?.decidedBy)).toEqual([false, false, false])
+  expect(reviews[2]?.decidedBy).toBe(names.find(name => name !== first && name !== other))
+  expect(requests.filter(({ type }) => type === 'merge_request')).toHaveLength(1)
+  expect(repo.git('--git-dir', join(it.root, '.team', 'hub.git'), 'show', 'team/trunk:work.txt').split('\n')).toEqual([
+    first,
+    first,
+    other,
+  ])
+  // The author gets the reasons, whoever goes on with the task too.
+  expect(it.requests(first ?? '').some(each => heard(each).includes(`<returned>the review ${reviews[0]?.id}`))).toBe(
+    true,
+  )
+  expect(it.requests(other ?? '').some(each => heard(each).includes(`<returned>the review ${reviews[1]?.id}`))).toBe(
+    true,
+  )
+  const reader = reviews[0]?.decidedBy ?? ''
+  const read = it.requests(reader).find(each => lastSaid(each).includes(`<request id="${reviews[0]?.id}"`))
+  expect(heard(read)).toContain(`+${first}`)
+  expect(heard(read)).toContain('in work.txt')
+  const diff = join(it.root, 'team', reader, 'out', 'review', `${reviews[0]?.id}.diff`)
+  expect(existsSync(diff) && readFileSync(diff, 'utf8')).toContain(`+${first}`)
+})
+
+test('without anybody who may read it the person is asked, and whoever is to read it may be stopped: another is asked', async () => {
+  const repo = initRepo(join(tempFolder(), 'project'), { 'a.txt': 'one\n' })
+  const stays: Record<string, (request: ScriptedRequest) => Reply> = {
+    ann: mate('ann', []),
+    // Ends each turn without a word on what it is asked.
+    ben: () => 'Hm.',
+  }
+  const it = await scriptedTeam(stays, {
+    workspace: repo.dir,
+    sandbox: 'prefer',
+    teammates: [{ name: 'ann' }, { name: 'ben', autoClaim: false }],
+    permissions: { allow: ['echo *', 'git *'] },
+  })
+  await it.up()
+  const team = drive(it.root, repo)
+  await team.ok('task', 'add', 'Write it down', '--review')
+  const review = (to: string) =>
+    until(async () => (await team.requests()).find(each => each.type === 'review_request' && each.to === to), 60_000)
+  const ofBen = await review('ben')
+  await team.ok('down', 'ben')
+  const ofHuman = await review('human')
+  expect((await team.requests()).find(({ id }) => id === ofBen.id)).toMatchObject({
+    outcome: 'withdrawn',
+    reason: 'ben does not run',
+  })
+  expect(await team.ok('diff', ofHuman.id)).toContain('+ann')
+  expect((await team.task('1')).shown).toBe('claimed')
+  await team.ok('approve', ofHuman.id)
+  const merge = await team.merge('1')
+  await team.ok('approve', merge.id)
+  await team.shown('1', 'unverified')
+})

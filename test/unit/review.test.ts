@@ -1,0 +1,113 @@
+import { expect, test } from 'vitest'
+import { clock } from '../../src/lib/clock.ts'
+import { unwrap } from '../../src/lib/result.ts'
+import { nextOfReview, reviewerFor, reviewersDue, reviewOf } from '../../src/supervisor/review.ts'
+import { unfit } from '../../src/supervisor/schedule.ts'
+import { stranded } from '../../src/supervisor/stranded.ts'
+import { withdrawStale } from '../../src/supervisor/withdraw.ts'
+import { coreOf } from '../support/core.ts'
+
+const team = (...more: object[]) =>
+  coreOf({ review: true, teammates: [{ name: 'ann' }, ...more], lead: 'lea' }, clock, { mode: 'git' })
+
+type Team = ReturnType<typeof team>
+
+const given = ({ core }: Team, id: string, owner: string) =>
+  unwrap(core.tasks.move(id, 'supervisor', { move: 'start', owner, branch: `team/task-${id}` })).value
+const claimed = (it: Team, id: string, owner: string, head = 'a'.repeat(40)) => {
+  given(it, id, owner)
+  return unwrap(it.core.tasks.move(id, owner, { move: 'claim', head, summary: 'did it' })).value
+}
+const added = ({ core }: Team, title: string, more: object = {}): string =>
+  unwrap(core.tasks.add([{ title, ...more }], { by: 'human' })).ids[0] ?? ''
+const asked = ({ core }: Team, id: string) => {
+  const task = core.tasks.get(id)?.value
+  if (!task) throw new Error('no such task')
+  return unwrap(core.requests.open(reviewOf(core, task, { commits: 1, files: ['a.txt'] }))).request
+}
+
+test('chosen to read it: free first, then not the lead, then who reviewed least; never a runbook, who cannot read, or who had it', () => {
+  const it = team(
+    { name: 'lea' },
+    { name: 'ben' },
+    { name: 'cat' },
+    { name: 'dumb', model: { provider: 'runbook' } },
+    { name: 'blind', tools: ['bash', 'request'] },
+  )
+  const [first, second, third] = [added(it, 'First'), added(it, 'Second'), added(it, 'Third')]
+  const task = claimed(it, first, 'ann')
+  expect(reviewerFor(it.core, task)).toBe('ben')
+  expect(asked(it, first).to).toBe('ben')
+  // Ben is to read that one; then cat is at work, so the lead is the one who is free.
+  expect(reviewerFor(it.core, claimed(it, second, 'ann'))).toBe('cat')
+  given(it, third, 'cat')
+  expect(asked(it, second).to).toBe('lea')
+  it.core.tasks.move(first, 'human', { move: 'cancel', reason: 'no' })
+  it.core.tasks.move(third, 'cat', { move: 'release', reason: null })
+  // Both are free again, and ben was asked before.
+  expect(it.core.requests.reviewsOf(first)[0]).toMatchObject({ outcome: 'withdrawn' })
+  expect(reviewerFor(it.core, claimed(it, added(it, 'Fourth'), 'ann'))).toBe('cat')
+  // Cat had the third in hand once.
+  expect(reviewerFor(it.core, claimed(it, third, 'ann'))).toBe('ben')
+  const alone = team({ name: 'lea', model: { provider: 'runbook' } })
+  expect(reviewerFor(alone.core, claimed(alone, added(alone, 'Alone'), 'ann'))).toBe('human')
+})
+
+test('only who is asked decides, never the author; a claim of another head, or of no head, is another claim', () => {
+  const it = team({ name: 'lea' }, { name: 'ben' })
+  const id = added(it, 'First')
+  let task = claimed(it, id, 'ann')
+  expect(nextOfReview(it.core, task)).toEqual({ step: 'open' })
+  const { id: request, to } = asked(it, id)
+  expect(to).toBe('ben')
+  expect(nextOfReview(it.core, task)).toEqual({ step: 'wait' })
+  for (const by of ['ann', 'lea', 'supervisor'])
+    expect(it.core.requests.decide(request, by, 'approve', null)).toMatchObject({
+      ok: false,
+      fault: { code: 'refused' },
+    })
+  unwrap(it.core.requests.decide(request, 'ben', 'approve', null))
+  expect(nextOfReview(it.core, task)).toEqual({ step: 'passed' })
+  // Sent back for something else and claimed anew: what was approved before says nothing about it.
+  it.core.tasks.move(id, 'supervisor', { move: 'return', reason: 'red' })
+  task = claimed(it, id, 'ann', 'b'.repeat(40))
+  expect(nextOfReview(it.core, task)).toEqual({ step: 'open' })
+  expect(nextOfReview(it.core, { ...task, claimed: { head: null, summary: '', at: task.updatedAt } })).toEqual({
+    step: 'passed',
+  })
+})
+
+test('twice rejected it is not given to its author any more, until a retry; where only the author may have it, that is told', () => {
+  const it = team({ name: 'lea' }, { name: 'ben' })
+  const id = added(it, 'First', { assignee: 'ann' })
+  for (const [n, toOther] of [false, true].entries()) {
+    const task = claimed(it, id, 'ann', String(n).repeat(40))
+    const { id: request } = asked(it, id)
+    unwrap(it.core.requests.decide(request, 'ben', 'reject', 'no test'))
+    const next = nextOfReview(it.core, task)
+    expect(next).toEqual({ step: 'back', reason: `the review ${request} was rejected by ben: no test`, toOther })
+    it.core.tasks.move(id, 'supervisor', { move: 'return', reason: 'no test', toOther })
+  }
+  const task = () => it.core.tasks.get(id)?.value ?? expect.fail()
+  const [ann] = it.core.members
+  if (!ann) expect.fail()
+  expect(task()).toMatchObject({ owner: null, notFor: ['ann'], givenTo: ['ann'] })
+  expect(unfit({ ...task(), assignee: null }, ann, () => true)).toBe('the work of ann on it was rejected 2 times')
+  expect(stranded(it.core, task())).toMatch(/can be given to nobody: it is assigned to ann, .* rejected 2 times/)
+  it.core.tasks.move(id, 'human', { move: 'cancel', reason: 'again' })
+  it.core.tasks.move(id, 'human', { move: 'retry' })
+  expect(unfit(task(), ann, () => true)).toBeNull()
+})
+
+test('who is to read a review gets nothing else first; once it is taken in, or ended, that is over', () => {
+  const it = team({ name: 'lea' }, { name: 'ben' })
+  const id = added(it, 'First')
+  claimed(it, id, 'ann')
+  asked(it, id)
+  expect([...reviewersDue(it.core)]).toEqual(['ben'])
+  it.store.inbox('ben').ack('ben', 1, { event: 'message.taken', by: 'ben' })
+  expect([...reviewersDue(it.core)]).toEqual([])
+  it.core.tasks.move(id, 'human', { move: 'cancel', reason: 'no' })
+  withdrawStale(it.core)
+  expect(it.core.requests.waiting()).toEqual([])
+})
