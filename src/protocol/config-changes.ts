@@ -68,6 +68,7 @@ const teamKeys: { readonly [K in Exclude<keyof Config, 'limits'>]: When | 'membe
   data: 'anew',
   setup: 'anew',
   copy: 'anew',
+  caches: 'now',
   workspace: 'later',
   mode: 'later',
   trunk: 'later',

@@ -110,6 +110,12 @@ export const requestApprovals = z.strictObject({
   question: decides('question'),
 })
 
+/** A folder below a home: `.npm`, `~/.cache/pip`. */
+const CachePath = z
+  .string()
+  .regex(/^(~\/)?[\w.@+-]+(\/[\w.@+-]+)*$/, 'name a folder below the home, such as ".npm" or "~/.cache/pip"')
+  .refine(path => !path.split('/').some(part => part === '.' || part === '..'), 'name it without . and ..')
+
 export const Config = z.strictObject({
   $schema: z.string().optional(),
   workspace: z.string().min(1).optional(),
@@ -119,6 +125,8 @@ export const Config = z.strictObject({
   data: z.array(z.string().min(1)).default([]),
   setup: z.string().min(1).optional(),
   copy: z.array(z.string().min(1)).default([]),
+  /** Folders below the home that `setup` sees, kept from one set-up to the next. */
+  caches: z.array(CachePath).default([]),
   model: Model.default({}),
   lead: Name.optional(),
   teammates: z.array(TeammateConfig).min(1, 'name at least one teammate'),

@@ -43,6 +43,7 @@ export const bwrapArgs = ({ view, version, network, cwd, env }: BwrapOptions): s
     ...['--dev', '/dev', '--proc', '/proc'],
     ...tmpfs('/tmp'),
     ...tmpfs(insideHome),
+    ...cacheMounts(view),
     ...toolchain(view).flatMap(readTry),
     ...viewMounts(view),
     ...['--remount-ro', '/', '--chdir', cwd],
@@ -93,6 +94,10 @@ export const nodeFolder = (): string | null => {
   const node = realOrSame(process.execPath)
   return isWithin('/usr', node) ? null : dirname(node)
 }
+
+/** Outermost first: one may lie in another. */
+const cacheMounts = ({ caches = [] }: View): string[] =>
+  [...caches].sort((a, b) => (a.at < b.at ? -1 : 1)).flatMap(({ real, at }) => ['--bind', real, join(insideHome, at)])
 
 const viewMounts = (view: View): string[] => {
   const parentsFirst = [...view.mounts].sort((a, b) => (a.real < b.real ? -1 : a.real > b.real ? 1 : 0))

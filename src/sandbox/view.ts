@@ -23,6 +23,8 @@ export interface View {
   readonly cwd: string
   /** Extra real paths that commands may read (the hub's objects, shared by the clone). */
   readonly readable: readonly string[]
+  /** Real folders that stand at a place in the sandbox's home, writable and kept when a command ends; without a sandbox none. */
+  readonly caches?: readonly { readonly real: string; readonly at: string }[]
   /**
    * The real path of `path` (relative to the view's top, or absolute inside a mount), after `..`, absolute paths and every
    * symlink were resolved, of the last existing ancestor too. Outside every mount, hidden, or of too little access: a fault

@@ -35,6 +35,7 @@ export const layout = (root: string) => {
     daemonLog: join(run, 'logs', 'daemon.jsonl'),
     upLog: join(run, 'logs', 'up.log'),
     verify: join(run, 'verify'),
+    caches: join(run, 'cache'),
   } as const
 }
 export type Layout = ReturnType<typeof layout>

@@ -10,6 +10,7 @@ import type { Probe, Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 import { type Core, cloneLoss, clonePath, leadInbox } from './core.ts'
 import { releaseInHand } from './in-hand.ts'
+import { humanInbox } from './mail.ts'
 import type { Notices } from './notices.ts'
 import { setUp } from './setup.ts'
 import type { Threads } from './threads.ts'
@@ -201,15 +202,38 @@ const setUpOnce = async (
   )
   // Not begun or cut short, by the end of the daemon: the next start does it again.
   if (set === null || o.signal.aborted) return
-  o.notices.problem(mark, set.ok ? null : `${name}: ${set.fault.message}; mend it, then start again`)
+  if (!set.ok) tellNoSetUp(o, name, set.fault.message)
+  else o.notices.problem(mark, null)
   const missing = set.ok ? set.value.missing.join(', ') : ''
   o.notices.problem('copy', missing === '' ? null : `copy in config.json names ${missing}, which the workspace has not`)
   const why = { event: 'clone.ready' as const, by: 'supervisor', info: { name } }
-  if (!set.ok)
-    // It works on without: many tasks need no set-up, and a person sees it at once.
-    o.notices.tell(name, `msg_setup_${name}_${store.seq}`, `Setting up your clone failed: ${set.fault.message}`)
-  else if (rec) store.marks.update(mark, rec.rev, { done }, why)
+  if (!set.ok) return
+  if (rec) store.marks.update(mark, rec.rev, { done }, why)
   else store.marks.create(mark, { done }, why)
+}
+
+/**
+ * A set-up that failed keeps nobody from working: many tasks need none. Its teammate and the human are told what it said, the
+ * human once where it says the same of several clones; a check whose set-up fails proves nothing, so nothing is merged for that.
+ */
+const tellNoSetUp = ({ core, notices }: MembersOptions, name: string, why: string): void => {
+  const { seq } = core.store
+  const isNews = !notices.problems().some(text => text.includes(why))
+  notices.problem(
+    `setup/${name}`,
+    `${name}: ${why}; it works on without. Mend it, then team down and team up (another setup in config.json is run at once)`,
+  )
+  notices.tell(
+    name,
+    `msg_setup_${name}_${seq}`,
+    `Setting up your clone failed, so what it makes may be missing: ${why}\nTake on what needs none of it; fail a task that does, with this reason.`,
+  )
+  if (isNews)
+    notices.tell(
+      humanInbox,
+      `msg_setup_${name}_${seq}`,
+      `Setting up the clone of ${name} failed; it works on without. Mend it, then team down and team up (another setup in config.json is run at once). ${why}`,
+    )
 }
 
 /** Puts on record that a teammate is to run, was stopped, or was given up. */

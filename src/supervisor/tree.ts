@@ -42,7 +42,7 @@ export const checkTree = async (
   try {
     const out = await hub.checkout(tree, dir)
     if (!out.ok) return couldNot('checkout', out.fault.message)
-    const ready = await setUp(gate.core, dir, gate.shell, gate.signal)
+    const ready = await setUp(gate.core, dir, gate.shell, gate.signal, 'checks')
     if (!ready.ok) return couldNot('setup', ready.fault.message)
     return await checkIn(gate, { ...proven, tree }, await folderView('verify', dir, { readable: [hub.dir] }), commands)
   } finally {

@@ -56,7 +56,7 @@ export const check = async (
 export const folderView = async (
   name: string,
   dir: string,
-  more: { hidden?: readonly string[]; readable?: readonly string[] } = {},
+  more: { hidden?: readonly string[]; readable?: readonly string[]; caches?: View['caches'] } = {},
 ): Promise<View> => {
   await mkdir(dir, { recursive: true })
   const real = await realpath(dir)
@@ -67,6 +67,7 @@ export const folderView = async (
     mounts: [mount],
     cwd: real,
     readable: more.readable ?? [],
+    caches: more.caches ?? [],
     resolve: path => fail('refused', `${join(real, path)}: a check has no file tools`),
   }
 }

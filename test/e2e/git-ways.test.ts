@@ -123,6 +123,10 @@ fs.writeFileSync('node_modules/made', 'here')
     from: 'supervisor',
     content: expect.stringContaining('the registry said no'),
   })
+  const human = JSON.parse(await it.ok('inbox', 'user', '--json')) as { items: InboxItem[] }
+  expect(human.items.map(({ stored }) => stored.message.content)).toEqual([
+    expect.stringMatching(/clone of ann failed; it works on without\. Mend it.*the registry said no/s),
+  ])
   // It works on without; what cannot be checked is no green.
   it.drop('one.md', runbook('One', { 'one.txt': '1\n' }, 'One'))
   const failed = await it.shown('1', 'failed')
