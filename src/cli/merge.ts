@@ -1,7 +1,8 @@
 import { ok } from '../lib/result.ts'
 import type { Request } from '../protocol/request.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
-import { harmless, oneLine, type Paint, plural } from './render/text.ts'
+import { coloured } from './render/patch.ts'
+import { harmless, oneLine, plural } from './render/text.ts'
 import { withTeam } from './with-team.ts'
 
 /** `team diff` and `team land`. */
@@ -42,19 +43,6 @@ const diff = (cli: Cli, args: Globals & { id: string; stat: boolean; json: boole
     }
     return ok(0)
   })
-
-const coloured = (patch: string, c: Paint): string =>
-  c.isColorSupported
-    ? patch
-        .split('\n')
-        .map(line => {
-          if (/^(?:diff |index |--- |\+\+\+ )/.test(line)) return c.bold(line)
-          if (line.startsWith('+')) return c.green(line)
-          if (line.startsWith('-')) return c.red(line)
-          return line.startsWith('@@') ? c.cyan(line) : line
-        })
-        .join('\n')
-    : patch
 
 const land = (cli: Cli, args: Globals & { json: boolean }) =>
   withTeam(cli, args, 'change', async team => {

@@ -11,7 +11,9 @@ import type {
   InboxItem,
   LandReport,
   QueuedLease,
+  Restored,
   RpcResults,
+  SavedShown,
   Status,
   TaskShown,
   TeammateStatus,
@@ -131,6 +133,16 @@ const demo = z.object({
   folder: z.string().nullable(),
   problems: z.array(z.string()),
 }) satisfies z.ZodType<Outcome>
+const saved = z.object({
+  id: z.string(),
+  ref: z.string(),
+  commit: z.string(),
+  kind: z.enum(['uncommitted', 'commits', 'replaced']),
+  teammate: z.string().nullable(),
+  branch: z.string().nullable(),
+  at: z.string().nullable(),
+  isInCloneAlone: z.boolean(),
+}) satisfies z.ZodType<SavedShown>
 const Weight = z.object({ bytes: count, tokens: count })
 
 /** By command, as its file in docs/json is named. `logs` and `replay` print one of these a line. */
@@ -138,7 +150,11 @@ export const outputs = {
   status: status,
   'task-add': taskShown,
   'task-list': z.array(taskShown),
-  'task-show': z.object({ task: taskShown, requests: z.array(Request) }) satisfies z.ZodType<RpcResults['task.get']>,
+  'task-show': z.object({
+    task: taskShown,
+    requests: z.array(Request),
+    saved: z.array(saved),
+  }) satisfies z.ZodType<RpcResults['task.get']>,
   'task-graph': z.object({
     nodes: z.array(z.object({ id: z.string(), title: z.string(), shown: z.string(), owner: z.string().nullable() })),
     edges: z.array(z.object({ from: z.string(), to: z.string() })),
@@ -170,6 +186,15 @@ export const outputs = {
     commits: count,
     how: z.enum(['fast-forward', 'merge', 'already there']),
   }) satisfies z.ZodType<LandReport>,
+  'rescue-list': z.array(saved) satisfies z.ZodType<RpcResults['rescue.list']['saved']>,
+  'rescue-show': z.object({ saved, stat: z.string(), patch: z.string() }) satisfies z.ZodType<
+    RpcResults['rescue.show']
+  >,
+  'rescue-restore': z.object({
+    commit: z.string(),
+    branch: z.string().nullable(),
+    folder: z.string().nullable(),
+  }) satisfies z.ZodType<Restored>,
   down: z.object({
     stopped: z.array(z.object({ name: z.string(), how: z.enum(['approved', 'forced', 'idle', 'dead']) })),
     rejected: z.array(z.object({ name: z.string(), reason: z.string() })),

@@ -177,7 +177,10 @@ const show = (cli: Cli, args: Globals & { id: string; json: boolean }) =>
     const got = await team.call('task.get', { id: args.id })
     if (!got.ok) return got
     if (args.json) cli.out.json(got.value)
-    else cli.out.say(renderTask(got.value.task, got.value.requests, cli.clock.wall(), cli.paint))
+    else {
+      const { task, requests, saved } = got.value
+      cli.out.say(renderTask(task, requests, saved, cli.clock.wall(), cli.paint))
+    }
     return ok(0)
   })
 

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { syncFolder } from '../lib/files.ts'
 import { type Fault, fail, ok, type Result } from '../lib/result.ts'
 import { makeTurns } from '../lib/turns.ts'
-import type { LandReport } from '../protocol/rpc.ts'
+import type { LandReport, Restored, SavedShown } from '../protocol/rpc.ts'
 import { type BaseReport, fetchBase, refreshBase } from './base.ts'
 import { type CloneReport, ensureClone } from './clone.ts'
 import { type Conflict, conflict } from './conflict.ts'
@@ -14,6 +14,7 @@ import { halfMade, removeHalfMade } from './inside.ts'
 import { land } from './land.ts'
 import { changedFiles, checkout, diff, merge, mergeOf, type Preview, preview, showMerge } from './merge.ts'
 import { countCommits, type HubRepository, needRef, readRef, refs } from './repository.ts'
+import { listSaved, restoreAsBranch, restoreAsFolder } from './rescue.ts'
 import { bindGit, type Environment, type Git, line } from './run.ts'
 import { type Fetched, fetchBranch, fetchRescue } from './transfer.ts'
 import { type Unmergeable, unmergeable } from './unmergeable.ts'
@@ -48,6 +49,10 @@ export interface Hub {
   copy(dest: string, patterns: readonly string[]): Result<CopyReport>
   fetchBranch(clone: string, branch: string): Promise<Result<Fetched>>
   fetchRescue(clone: string, name: string): Promise<Result<string[]>>
+  /** What was saved aside, newest first; of `clones` (by teammate) also what lies there alone. */
+  saved(clones: ReadonlyMap<string, string>): Promise<Result<SavedShown[]>>
+  /** Puts what was saved where nothing is yet: a branch of the workspace, or a folder. */
+  restore(saved: SavedShown, to: { branch: string } | { folder: string }): Promise<Result<Restored>>
   branchHead(branch: string): Promise<Result<string | null>>
   /** Is this commit in it? */
   has(commit: string): Promise<boolean>
@@ -203,6 +208,9 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
     },
     fetchBranch: (clone, branch) => fetchBranch(hub, clone, branch),
     fetchRescue: (clone, name) => fetchRescue(hub, clone, name),
+    saved: clones => listSaved(hub.git, clones),
+    restore: ({ ref, commit }, to) =>
+      'branch' in to ? restoreAsBranch(hub, ref, commit, to.branch) : restoreAsFolder(hub, commit, to.folder),
     branchHead: branch => readRef(hub.git, refs.branch(branch)),
     has: async commit => {
       const found = await readRef(hub.git, commit)

@@ -67,6 +67,7 @@ export const eventTypes = [
   'clone.ready',
   'branch.fetched',
   'work.rescued',
+  'work.restored',
   'verify.started',
   'verify.ended',
   'trunk.moved',

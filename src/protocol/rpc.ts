@@ -109,6 +109,11 @@ export const rpcMethods = {
   /** What a merge would bring: of a request or a task. */
   diff: z.strictObject({ id: z.string() }),
   land: z.strictObject({}),
+  /** What was saved before a branch or a work tree moved on without it; `task`: on this one's branch. */
+  'rescue.list': z.strictObject({ task: TaskId.optional() }),
+  'rescue.show': z.strictObject({ id: z.string() }),
+  /** Into a branch of the workspace (without either: `rescue/<id>`), or into a folder by its absolute path. */
+  'rescue.restore': z.strictObject({ id: z.string(), branch: z.string().optional(), folder: z.string().optional() }),
   /**
    * Opens a shutdown request for every teammate and answers when all have ended or one rejected; then the daemon ends. With
    * `names` only these are asked, and the daemon goes on.
@@ -288,13 +293,44 @@ export interface LandReport {
   readonly how: 'fast-forward' | 'merge' | 'already there'
 }
 
+/** Something that was saved before a branch or a work tree moved on without it. */
+export interface SavedShown {
+  /** The beginning of its commit: how it is asked for. */
+  readonly id: string
+  readonly ref: string
+  readonly commit: string
+  /**
+   * `uncommitted`: what a teammate had not committed when it changed task. `commits`: commits of its own that no branch held any
+   * more. `replaced`: a head that its branch in the hub did not contain any more.
+   */
+  readonly kind: 'uncommitted' | 'commits' | 'replaced'
+  /** Whose clone it is from; null of what was replaced in the hub. */
+  readonly teammate: string | null
+  /** The branch it was on; null where it was on none. */
+  readonly branch: string | null
+  /** ISO time; null where it is not known. */
+  readonly at: string | null
+  /** It lies in the teammate's clone alone; `restore` takes it into the hub first. */
+  readonly isInCloneAlone: boolean
+}
+
+/** Where what was saved stands now: one of the two. */
+export interface Restored {
+  readonly commit: string
+  /** The branch of the person's repository that holds it now. */
+  readonly branch: string | null
+  /** The folder that its files are in now. */
+  readonly folder: string | null
+}
+
 /** What a merge did, for `team approve` to say. */
 export interface RpcResults {
   hello: Hello
   status: Status
   'task.add': { tasks: TaskShown[] }
   'task.list': { tasks: TaskShown[] }
-  'task.get': { task: TaskShown; requests: Request[] }
+  /** `saved`: what was saved aside of its branch. */
+  'task.get': { task: TaskShown; requests: Request[]; saved: SavedShown[] }
   'task.cancel': { task: TaskShown }
   'task.retry': { task: TaskShown }
   'task.claim': { task: TaskShown }
@@ -325,6 +361,9 @@ export interface RpcResults {
   'budget.rests': string | null
   diff: { title: string; stat: string; patch: string }
   land: LandReport
+  'rescue.list': { saved: SavedShown[] }
+  'rescue.show': { saved: SavedShown; stat: string; patch: string }
+  'rescue.restore': Restored
   down: DownReport
   'teammate.restart': { name: string }
   events: { entries: JournalEntry[]; last: number }

@@ -3,7 +3,7 @@ import type { Stored } from '../protocol/message.ts'
 import { isEnded, type Task } from '../protocol/task.ts'
 import type { FromThread } from '../protocol/thread.ts'
 import { endLeftovers, shellsOf, teamMarker } from '../sandbox/leftover.ts'
-import { type Core, isLive, keepWork } from './core.ts'
+import { type Core, isLive, keepRescued, keepWork } from './core.ts'
 import { Deaths } from './deaths.ts'
 import { Dispatch } from './dispatch.ts'
 import type { Handlers } from './handlers.ts'
@@ -209,6 +209,8 @@ export class Crew {
       store.note({ event: 'teammate.stalled', by: name, info: { name, task, text } })
       if (text !== null) this.#o.notices.stalled(name, task, text)
     } else if (message.t === 'state' && message.state === 'idle') hint()
+    // Into the hub with it, where it is safe from what becomes of the clone; that is what the journal says then.
+    else if (message.t === 'event' && message.event === 'work.rescued') keepRescued(core, name).catch(this.#o.onFailure)
     else if (message.t === 'event') {
       if (message.event === 'model.failed') core.budget.release(name)
       // A thread's own words may carry what a command printed; the journal must not hold a secret.

@@ -15,10 +15,8 @@ import {
 import type { Task } from '../protocol/task.ts'
 import { completeTask } from './complete.ts'
 import { afterLoss, type Core, cloneLoss, keepWork } from './core.ts'
-import { showDiff } from './diff.ts'
 import { readEvents, type Stream } from './events.ts'
 import { gateHandlers } from './gate-handlers.ts'
-import { landTrunk } from './landing.ts'
 import { granting } from './lease-gate.ts'
 import { humanInbox, isUrgent, type Mail, type Outgoing } from './mail.ts'
 import { opening } from './opening.ts'
@@ -26,6 +24,7 @@ import { cannotGive, giveRule } from './permissions.ts'
 import { planHandlers } from './plan-handlers.ts'
 import { retryTask } from './retry.ts'
 import { shownOf } from './shown.ts'
+import { savedOf, workHandlers } from './work-handlers.ts'
 
 /** What only a running daemon can do; without one these are refused or left for the next. */
 export interface Live {
@@ -129,12 +128,15 @@ export const makeHandlers = (
         if (only ? value.status === only : all || value.status !== 'cancelled') out.push(show(id))
       return ok({ tasks: out })
     },
-    'task.get': ({ id }) => {
+    'task.get': async ({ id }) => {
       const task = known(id)
       if (!task.ok) return task
+      const saved = await savedOf(core, task.value)
+      if (!saved.ok) return saved
       return ok({
         task: show(id),
         requests: requests.all().filter(request => isOfClaim(request) && request.data.task === id),
+        saved: saved.value,
       })
     },
     'task.cancel': async ({ id, reason }, { actor }) => {
@@ -318,12 +320,7 @@ export const makeHandlers = (
     ...gateHandlers(core),
     ...planHandlers(core),
 
-    diff: ({ id }) => showDiff(core, id),
-    land: async (_params, { actor }) => {
-      const allowed = humanOnly(actor, 'land')
-      if (!allowed.ok) return allowed
-      return landTrunk(core)
-    },
+    ...workHandlers(core),
     down: (params, { actor }) => {
       const allowed = humanOnly(actor, 'stop the daemon')
       if (!allowed.ok) return allowed

@@ -14,21 +14,27 @@ export const switchMs = 300_000
 /**
  * Puts the clone on the task's branch, inside the sandbox like everything done in a clone. Answers what the teammate has
  * to know of it (work that was saved aside, a merge to settle), empty when it went quietly; that is added to TASK.md too.
- * Of a lock that stays the task can help nothing: `untilFree` is told of it and waits, and it is tried again while that is wanted.
+ * Of a lock that stays the task can help nothing: `free` is told of it and waits, and it is tried again while that is wanted.
  */
 export const takeBranch = async (
   shell: Shell,
-  { root, home }: { readonly root: string; readonly home: string },
+  o: {
+    readonly root: string
+    readonly home: string
+    /** Told of refs that work was saved to, so that they are taken into the hub at once. */
+    readonly onRescued: (refs: readonly string[]) => void
+    /** Told of a lock that stays: resolves with whether to try again. */
+    readonly free: (lock: string) => Promise<boolean>
+  },
   task: AssignedTask,
   signal: AbortSignal,
-  untilFree: (lock: string) => Promise<boolean>,
 ): Promise<Result<string[]>> => {
   if (task.branch === null || task.start === null) return ok([])
   const command = switchScript({
     branch: task.branch,
     start: task.start,
     resume: task.resume,
-    hub: join(root, '.team', 'hub.git'),
+    hub: join(o.root, '.team', 'hub.git'),
     // The hub's HEAD names its trunk, whatever the trunk is called.
     trunkRef: 'HEAD',
     mergeTrunk: task.mergeTrunk,
@@ -45,7 +51,7 @@ export const takeBranch = async (
     return readSwitch(run.output)
   }
   let switched = await attempt()
-  while (!switched.ok && switched.fault.code === 'held' && (await untilFree(switched.fault.message)))
+  while (!switched.ok && switched.fault.code === 'held' && (await o.free(switched.fault.message)))
     switched = await attempt()
   if (!switched.ok) return switched
   const { rescued, conflicts, mergedTrunk, kept, notes } = switched.value
@@ -60,6 +66,7 @@ export const takeBranch = async (
       : []),
     ...notes,
   ]
-  addToTaskFile(home, told)
+  addToTaskFile(o.home, told)
+  if (rescued.length > 0) o.onRescued(rescued)
   return ok(told)
 }

@@ -226,8 +226,9 @@ export class Life {
     }
     writeTaskFile(view.home, task, iso(clock.wall()))
     const isOver = () => this.#ending !== null || this.#left !== null
+    const onRescued = (refs: readonly string[]) => this.#voice.event('work.rescued', { refs })
     const free = (lock: string) => this.#waits.forLock(lock).then(() => !isOver())
-    const branch = await takeBranch(shell, { root, home: view.home }, task, this.#turn.signal, free)
+    const branch = await takeBranch(shell, { root, home: view.home, free, onRescued }, task, this.#turn.signal)
     if (branch.ok) {
       const told = branch.value.map((text): Item => ({ k: 'note', text }))
       await this.#turns(again ? [note(interruptedNote(session.wasInterrupted)), ...told] : [...told, taskItem(task)])

@@ -37,7 +37,7 @@ const inBash = async (words: readonly string[], cwd: string): Promise<string[]> 
 describe.skipIf(!has('bash'))('bash', () => {
   test('commands, subcommands, options and the words an option takes', async () => {
     const root = teamRoot()
-    expect(await inBash(['re'], root)).toEqual(['reject', 'replay', 'requests', 'restart'])
+    expect(await inBash(['re'], root)).toEqual(['reject', 'replay', 'requests', 'rescue', 'restart'])
     expect(await inBash(['task', ''], root)).toEqual(['add', 'cancel', 'graph', 'list', 'retry', 'show'])
     expect(await inBash(['send', '--u'], root)).toEqual(['--urgent'])
     expect(await inBash(['send', '--type', 'r'], root)).toEqual(['reply'])

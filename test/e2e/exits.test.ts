@@ -9,6 +9,7 @@ import type { Reply } from '../../src/model/scripted.ts'
 import { type RunOptions, team, teamOk, teamRoot, tempFolder, until } from '../support/cli.ts'
 import { fits } from '../support/fits.ts'
 import { gitTeam, runbook } from '../support/git-team.ts'
+import { repoAt } from '../support/repo.ts'
 import { gate, heard, quiet, scriptedTeam, status } from '../support/scripted-team.ts'
 
 const rows = commandTable(await allFamilies(), {} as Cli)
@@ -106,6 +107,9 @@ describe('exit codes by command', () => {
         ['ask', '9', '--reason', 'x'],
         ['answer', '9', 'x'],
         ['permissions', 'remove', '9'],
+        ['rescue', 'list', '--task', '9'],
+        ['rescue', 'show', '9'],
+        ['rescue', 'restore', '9'],
         ['logs', 'carol'],
         ['replay', 'carol'],
         ['prefix', 'carol'],
@@ -142,6 +146,7 @@ describe('exit codes by command', () => {
     await both(['inbox', 'alice'], at)
     await both(['requests'], at)
     await both(['permissions', 'list'], at)
+    await both(['rescue', 'list'], at)
     await both(['logs'], at)
     await both(['prefix'], at)
     await ends(0, ['completion', 'bash'], at)
@@ -245,6 +250,17 @@ describe('exit codes by command', () => {
     await ends(0, ['approve', merge.id], at)
     await it.shown('1', 'completed', 'unverified')
     await both(['land'], at)
+    const clone = repoAt(it.clone('ann'))
+    const saved = clone.git('rev-parse', 'HEAD')
+    clone.git('update-ref', 'refs/team/rescue/team/task-1-20260102T030405Z-0123456789', saved)
+    await both(['rescue', 'list'], at)
+    expect(await ends(0, ['rescue', 'list', '--task', '1'], at)).toContain(`${saved.slice(0, 10)}  `)
+    expect(await ends(0, ['task', 'show', '1'], at)).toContain(`\n  ${saved.slice(0, 10)}  `)
+    expect(await ends(0, ['doctor'], at)).toContain(`1, the newest ${saved.slice(0, 10)} of `)
+    await both(['rescue', 'show', saved], at)
+    await both(['rescue', 'restore', saved.slice(0, 8)], at)
+    expect(it.repo.git('rev-parse', `rescue/${saved.slice(0, 10)}`)).toBe(saved)
+    await ends(5, ['rescue', 'restore', saved, '--to', '.'], at)
     writeFileSync(join(it.repo.dir, 'loose'), '')
     it.drop('two.md', runbook('Two', { loose: 'b\n' }, 'Two'))
     await it.ok('approve', (await it.merge('2')).id)

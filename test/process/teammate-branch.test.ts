@@ -51,44 +51,28 @@ test('the clone is put on the branch of the task from the hub, and what lay ther
     marker: `${root}#alice`,
   })
   const signal = new AbortController().signal
+  const heard: string[] = []
+  const place = {
+    root,
+    home: join(root, 'team', 'alice'),
+    onRescued: (refs: readonly string[]) => heard.push(...refs),
+    free: async () => false,
+  }
   const start = await hub.trunk()
-  expect(
-    await takeBranch(
-      shell,
-      { root, home: join(root, 'team', 'alice') },
-      task('7', { branch: 'team/task-7', start }),
-      signal,
-      async () => false,
-    ),
-  ).toEqual({
+  expect(await takeBranch(shell, place, task('7', { branch: 'team/task-7', start }), signal)).toEqual({
     ok: true,
     value: [],
   })
   expect(git(clone, 'symbolic-ref', '--short', 'HEAD')).toBe('team/task-7')
   expect(git(clone, 'rev-parse', 'refs/remotes/hub/trunk')).toBe(start)
   writeFileSync(join(clone, 'half.txt'), 'half\n')
-  const kept = unwrap(
-    await takeBranch(
-      shell,
-      { root, home: join(root, 'team', 'alice') },
-      task('7', { branch: 'team/task-7', start }),
-      signal,
-      async () => false,
-    ),
-  )
+  const kept = unwrap(await takeBranch(shell, place, task('7', { branch: 'team/task-7', start }), signal))
   expect(kept.join()).toMatch(/still holds uncommitted work/)
   expect(readFileSync(join(root, 'team', 'alice', 'TASK.md'), 'utf8')).toContain(`## Your clone\n\n- ${kept[0]}\n`)
   expect(readFileSync(join(clone, 'half.txt'), 'utf8')).toBe('half\n')
-  const told = unwrap(
-    await takeBranch(
-      shell,
-      { root, home: join(root, 'team', 'alice') },
-      task('8', { branch: 'team/task-8', start }),
-      signal,
-      async () => false,
-    ),
-  )
+  const told = unwrap(await takeBranch(shell, place, task('8', { branch: 'team/task-8', start }), signal))
   expect(told.join()).toMatch(/was saved to refs\/team\/rescue\//)
+  expect(heard).toEqual([expect.stringMatching(/^refs\/team\/rescue\/team\/task-7-/)])
   expect(git(clone, 'status', '--porcelain')).toBe('')
   // Killed by another, as by the kernel that is out of memory: it gave no answer, so it is asked again.
   let runs = 0
@@ -96,22 +80,8 @@ test('the clone is put on the branch of the task from the hub, and what lay ther
     ...shell,
     run: options => shell.run(runs++ === 0 ? { ...options, command: 'kill -9 $$' } : options),
   }
-  expect(
-    await takeBranch(
-      shot,
-      { root, home: join(root, 'team', 'alice') },
-      task('9', { branch: 'team/task-9', start }),
-      signal,
-      async () => false,
-    ),
-  ).toMatchObject({ ok: true })
+  expect(await takeBranch(shot, place, task('9', { branch: 'team/task-9', start }), signal)).toMatchObject({ ok: true })
   expect([runs, git(clone, 'symbolic-ref', '--short', 'HEAD')]).toEqual([2, 'team/task-9'])
-  const none = await takeBranch(
-    shell,
-    { root, home: join(root, 'team', 'alice') },
-    task('10', { branch: 'team/task-10', start: '0'.repeat(40) }),
-    signal,
-    async () => false,
-  )
+  const none = await takeBranch(shell, place, task('10', { branch: 'team/task-10', start: '0'.repeat(40) }), signal)
   expect(none).toMatchObject({ ok: false })
 })

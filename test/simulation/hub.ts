@@ -90,6 +90,8 @@ export class SimHub {
           return ok({ head: head ?? this.trunk, commits, files: [], replaced: null })
         }),
       fetchRescue: async () => ok([]),
+      saved: async () => ok([]),
+      restore: unused,
       branchHead: async () => ok(null),
       has: async () => true,
       unmergeable: async () => ok([]),

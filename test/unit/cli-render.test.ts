@@ -236,7 +236,7 @@ describe('renderStatus', () => {
   test('every screen that tells of a completed task says when nothing proved it', () => {
     const done = task('1', { status: 'completed', shown: 'unverified', why: 'completed, but nothing proved it' })
     expect(renderStatus({ ...status, tasks: [done] }, now, plain)).toMatch(/TASKS 1 unverified\n +1 +unverified/)
-    expect(renderTask(done, [], now, plain)).toContain('unverified: completed, but nothing proved it')
+    expect(renderTask(done, [], [], now, plain)).toContain('unverified: completed, but nothing proved it')
   })
 
   test('ten thousand tasks are counted, and the first of them named', () => {

@@ -38,14 +38,14 @@ interface Given {
 /** By `command positional` and `command --option`, the more general last. */
 const kinds: readonly (readonly [RegExp, Values])[] = [
   [/^task (show|cancel|retry) id$/, 'tasks'],
-  [/ --(after|blocked-by)$/, 'tasks'],
+  [/ --(after|blocked-by|task)$/, 'tasks'],
   [/^diff id$/, 'things'],
   [/^plan --edit$/, 'requests'],
   [/^(requests|approve|reject|ask|answer) id$/, 'requests'],
   [/^(send to|inbox name)$/, 'inboxes'],
   [/ (name|names)$/, 'teammates'],
   [/ --assignee$/, 'teammates'],
-  [/ --(root|file|from|path)$/, 'file'],
+  [/ --(root|file|from|path|to)$/, 'file'],
   [/^init dir$/, 'file'],
 ]
 const kindOf = (place: string): Values => kinds.find(([pattern]) => pattern.test(place))?.[1] ?? null

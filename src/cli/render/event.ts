@@ -142,6 +142,8 @@ const words: Partial<Record<EventType, Say>> = {
   'teammate.renewed': info => `starts anew with what changed in config.json: ${text(info.keys)}`,
   'model.failed': info => `model call failed${because(info.message ?? info.kind)}`,
   'work.rescued': info => `kept uncommitted work of ${text(info.name)}${because([info.refs].flat().join(', '))}`,
+  'work.restored': info =>
+    `put what was saved aside (${text(info.ref)}) into ${text(info.folder ?? `branch ${text(info.branch)}`)}`,
   'verify.started': info => `verifies ${proven(info)}`,
   'verify.ended': info =>
     `verify of ${proven(info)} ${info.ok === true ? 'passed' : info.ok === false ? 'failed' : 'ended'}${because(info.reason)}`,

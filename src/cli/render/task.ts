@@ -1,10 +1,17 @@
 import type { Request } from '../../protocol/request.ts'
-import type { TaskShown } from '../../protocol/rpc.ts'
+import type { SavedShown, TaskShown } from '../../protocol/rpc.ts'
+import { savedTable } from './saved.ts'
 import { renderRequests, taskColour } from './status.ts'
 import { indented, oneLine, type Paint, table, when } from './text.ts'
 
 /** Everything about one task, as text. */
-export const renderTask = (task: TaskShown, requests: readonly Request[], now: number, c: Paint): string => {
+export const renderTask = (
+  task: TaskShown,
+  requests: readonly Request[],
+  saved: readonly SavedShown[],
+  now: number,
+  c: Paint,
+): string => {
   const at = (stamp: string) => when(stamp, now)
   const rows: [string, string][] = [
     ['state', `${taskColour(task.shown, c)}${task.why === null ? '' : `: ${oneLine(task.why, 400)}`}`],
@@ -48,5 +55,7 @@ export const renderTask = (task: TaskShown, requests: readonly Request[], now: n
     task.error === task.status ? null : task.error,
   )
   if (requests.length > 0) parts.push(`${c.bold('Requests')}\n${renderRequests(requests, now, c)}`)
+  if (saved.length > 0)
+    parts.push(`${c.bold('Saved aside (team rescue restore <id>)')}\n${indented(savedTable(saved, now), '  ')}`)
   return parts.join('\n\n')
 }
