@@ -12,7 +12,20 @@ import { type CopyReport, copyFiles } from './copy.ts'
 import { hubDamage } from './damage.ts'
 import { halfMade, removeHalfMade } from './inside.ts'
 import { land } from './land.ts'
-import { changedFiles, checkout, diff, merge, mergeOf, type Preview, preview, showMerge } from './merge.ts'
+import {
+  changedFiles,
+  checkout,
+  commitMerge,
+  diff,
+  forkPoint,
+  merge,
+  mergeOf,
+  moveTrunk,
+  type Prepared,
+  type Preview,
+  preview,
+  showMerge,
+} from './merge.ts'
 import { countCommits, type HubRepository, needRef, readRef, refs } from './repository.ts'
 import { listSaved, restoreAsBranch, restoreAsFolder } from './rescue.ts'
 import { bindGit, type Environment, type Git, line } from './run.ts'
@@ -60,12 +73,17 @@ export interface Hub {
   brings(head: string): Promise<Result<{ commits: number; files: string[] }>>
   /** What it brings that cannot be merged as it is, though git would. */
   unmergeable(head: string): Promise<Result<Unmergeable[]>>
-  preview(head: string): Promise<Result<Preview>>
+  /** What merging `head` onto a commit (the trunk, where it is left out) would give. */
+  preview(head: string, onto?: string): Promise<Result<Preview>>
   /** What a conflict that a preview told of is about: its places, and what the trunk took in there meanwhile. */
   conflict(what: { head: string; onto: string; files: readonly string[] }): Promise<Result<Conflict>>
   checkout(treeish: string, dir: string): Promise<Result<string>>
-  merge(what: { head: string; tree: string; onto: string; message: string }): Promise<Result<{ commit: string }>>
+  commitMerge(what: Prepared): Promise<Result<{ commit: string }>>
+  moveTrunk(chain: { from: string; to: string; heads: readonly string[] }): Promise<Result<null>>
+  merge(what: Prepared): Promise<Result<{ commit: string }>>
   mergeOf(head: string): Promise<Result<string | null>>
+  /** Where `head` left `trunk`, a commit that it need not be at any more. */
+  forkPoint(head: string, trunk: string): Promise<Result<string | null>>
   diff(head: string): Promise<Result<{ stat: string; patch: string }>>
   /** What a commit of the trunk brought. */
   show(commit: string): Promise<Result<{ stat: string; patch: string }>>
@@ -223,11 +241,14 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
       return files.ok ? ok({ commits: commits.value, files: files.value }) : files
     },
     unmergeable: head => unmergeable(hub, head),
-    preview: head => preview(hub, head),
+    preview: (head, onto) => preview(hub, head, onto),
     conflict: what => conflict(hub, what),
     checkout: (treeish, dir) => checkout(hub, treeish, dir),
+    commitMerge: what => commitMerge(hub, what),
+    moveTrunk: chain => moveTrunk(hub, chain),
     merge: what => merge(hub, what),
     mergeOf: head => mergeOf(hub, head),
+    forkPoint: (head, trunk) => forkPoint(hub, head, trunk),
     diff: head => diff(hub, head),
     show: commit => showMerge(hub, commit),
     land: () => hub.inTurn(() => land(hub)),

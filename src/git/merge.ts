@@ -10,9 +10,9 @@ export type Preview =
       readonly clean: true
       /** The merged tree. */
       readonly tree: string
-      /** The trunk that it was merged with. */
+      /** The commit that it was merged with. */
       readonly onto: string
-      /** The trunk holds that head already: merging it would be no work merged. */
+      /** That commit holds the head already: merging it would be no work merged. */
       readonly upToDate: boolean
     }
   | {
@@ -57,9 +57,12 @@ export const mergeTree = async (git: Git, ours: string, theirs: string): Promise
   return ok({ clean: false, files, messages })
 }
 
-/** What merging `head` into the trunk would give, now. */
-export const preview = async (hub: HubRepository, head: string): Promise<Result<Preview>> => {
-  const onto = await needRef(hub.git, hub.trunkRef, `the trunk ${hub.trunkName}`)
+/** What merging `head` into `into` (the trunk, where it is left out) would give, now. */
+export const preview = async (hub: HubRepository, head: string, into?: string): Promise<Result<Preview>> => {
+  const onto =
+    into === undefined
+      ? await needRef(hub.git, hub.trunkRef, `the trunk ${hub.trunkName}`)
+      : await needRef(hub.git, into, `the commit ${into.slice(0, 12)} to merge onto`)
   if (!onto.ok) return onto
   const known = await needRef(hub.git, head, `the commit ${head.slice(0, 12)} of its branch`)
   if (!known.ok) return known
@@ -74,22 +77,77 @@ export const preview = async (hub: HubRepository, head: string): Promise<Result<
   )
 }
 
+/** A merge that was previewed: its tree, and what it is made of. */
+export interface Prepared {
+  readonly head: string
+  readonly tree: string
+  readonly onto: string
+  readonly message: string
+}
+
+/** Makes the merge commit of a previewed tree. Nothing points at it before the trunk moves there. */
+export const commitMerge = async (hub: HubRepository, what: Prepared): Promise<Result<{ commit: string }>> => {
+  const commit = await commitTree(hub.git, what.tree, [what.onto, what.head], what.message)
+  return commit.ok ? ok({ commit: commit.value }) : commit
+}
+
 /**
- * Makes the merge commit of a previewed (and by then verified) tree, and moves the trunk to it, only if the trunk is still at
- * `onto`: a fault `conflict` when it moved, and the caller previews and verifies again.
+ * Moves the trunk from `from` to `to`, the last of a chain of merges, only if the trunk is still at `from`: a fault `conflict`
+ * when it moved, and the caller previews and verifies again. The chain must be the merges of exactly these heads in this order,
+ * each with the tree that git gives for its two parents now: a fault `refused` else, since then something of what one of them
+ * brings would be lost, or something be added that nobody wrote.
  */
-export const merge = async (
+export const moveTrunk = async (
   hub: HubRepository,
-  what: { head: string; tree: string; onto: string; message: string },
-): Promise<Result<{ commit: string }>> =>
+  { from, to, heads }: { from: string; to: string; heads: readonly string[] },
+): Promise<Result<null>> =>
   hub.inTurn(async () => {
-    const commit = await commitTree(hub.git, what.tree, [what.onto, what.head], what.message)
-    if (!commit.ok) return commit
-    const moved = await moveRef(hub.git, hub.trunkRef, commit.value, what.onto, `merge ${what.head.slice(0, 10)}`)
+    const sound = await isMadeOf(hub, from, to, heads)
+    if (!sound.ok) return sound
+    const why = `merge ${heads.map(head => head.slice(0, 10)).join(' ')}`
+    const moved = await moveRef(hub.git, hub.trunkRef, to, from, why)
     if (!moved.ok) return moved
     flushRefs(hub.dir, [hub.trunkRef])
-    return ok({ commit: commit.value })
+    return ok(null)
   })
+
+const isMadeOf = async (
+  hub: HubRepository,
+  from: string,
+  to: string,
+  heads: readonly string[],
+): Promise<Result<null>> => {
+  const log = await hub.git(['log', '--first-parent', '--reverse', '--format=%H %T %P', `${from}..${to}`])
+  if (!log.ok) return log
+  const rows = log.value.stdout.split('\n').filter(row => row !== '')
+  const short = (id: string) => id.slice(0, 12)
+  if (rows.length !== heads.length)
+    return fail(
+      'refused',
+      `${short(to)} is ${rows.length} commits ahead of ${short(from)}, not the ${heads.length} that were verified`,
+    )
+  let before = from
+  for (const [i, row] of rows.entries()) {
+    const [commit = '', tree, ...parents] = row.split(' ')
+    const head = heads[i] ?? ''
+    if (parents.length !== 2 || parents[0] !== before || parents[1] !== head)
+      return fail('refused', `${short(commit)} is not a merge of ${short(head)} into ${short(before)}`)
+    const again = await mergeTree(hub.git, before, head)
+    if (!again.ok) return again
+    if (!again.value.clean || again.value.tree !== tree)
+      return fail('refused', `${short(commit)} does not hold what merging ${short(head)} into ${short(before)} gives`)
+    before = commit
+  }
+  return ok(null)
+}
+
+/** Makes the merge commit of a previewed (and by then verified) tree, and moves the trunk to it, as `moveTrunk` does. */
+export const merge = async (hub: HubRepository, what: Prepared): Promise<Result<{ commit: string }>> => {
+  const made = await commitMerge(hub, what)
+  if (!made.ok) return made
+  const moved = await moveTrunk(hub, { from: what.onto, to: made.value.commit, heads: [what.head] })
+  return moved.ok ? made : moved
+}
 
 /** The commit on the trunk that merged exactly this head, or null: how a merge cut by a crash is told from one not begun. */
 export const mergeOf = async (hub: HubRepository, head: string): Promise<Result<string | null>> => {
@@ -184,3 +242,7 @@ export const startOf = async (hub: HubRepository, head: string): Promise<Result<
   const empty = await hub.git(['hash-object', '-t', 'tree', '-w', '--stdin'], { input: '' })
   return empty.ok ? ok(empty.value.stdout.trim()) : empty
 }
+
+/** Where `head` left `trunk`; null where they have nothing in common. */
+export const forkPoint = (hub: HubRepository, head: string, trunk: string): Promise<Result<string | null>> =>
+  mergeBase(hub.git, trunk, head)

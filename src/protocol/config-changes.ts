@@ -32,6 +32,7 @@ const limitKeys: { readonly [K in keyof Limits]: When } = {
   setupSeconds: 'now',
   graceSeconds: 'now',
   returns: 'now',
+  mergeBatch: 'now',
   deaths: 'now',
   mailRounds: 'now',
   modelIdleSeconds: 'anew',

@@ -91,6 +91,8 @@ export const Limits = z.strictObject({
   graceSeconds: seconds.default(30),
   /** How often a claim may be sent back before the task fails. */
   returns: z.number().int().min(0).default(3),
+  /** So many approved merges that wait are verified and merged together; 1: one by one. */
+  mergeBatch: z.number().int().min(1).max(64).default(8),
   /** Ended tasks kept in .tasks/ before the oldest move to archive/. */
   archiveAfter: z.number().int().min(0).default(500),
   /** An inbox file larger than this is rotated once it is consumed. */

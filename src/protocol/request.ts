@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { raised } from './amount.ts'
 import type { BudgetData } from './budget.ts'
 import { Actor, RequestId } from './ids.ts'
+import { MergeRecord } from './merge-record.ts'
 import { type LeaseData, type RequestType, requestTypeNames, requestTypes } from './request-types.ts'
 
 /**
@@ -34,6 +35,8 @@ export const Effect = z.object({
   by: Actor.optional(),
   /** Of a shutdown by force: the task that was in hand, and went back. */
   task: z.string().optional(),
+  /** Of a merge: what was merged, and what proves or refuses it. */
+  merge: MergeRecord.optional(),
 })
 export type Effect = z.infer<typeof Effect>
 

@@ -34,6 +34,7 @@ export const taskFile = (task: Task, rev: number, blockedBy: readonly string[]):
   tags: task.tags,
   rev,
   returns: task.returns,
+  ...(task.spared === undefined ? {} : { spared: task.spared }),
   takeIn: task.takeIn,
   file: task.file,
   v: 1,

@@ -53,6 +53,8 @@ export const Task = z.object({
   attempts: z.number().int().min(0).default(0),
   /** How often its claim to be done was sent back. */
   returns: z.number().int().min(0).default(0),
+  /** How many of these do not count against `limits.returns`: what was red had been so on the trunk before. */
+  spared: z.number().int().min(1).optional(),
   createdAt: stamp,
   startedAt: stamp.nullable().default(null),
   updatedAt: stamp,
@@ -151,6 +153,7 @@ export const runState = [
   'claimed',
   'attempts',
   'returns',
+  'spared',
   'startedAt',
   'updatedAt',
   'completedAt',
@@ -179,13 +182,17 @@ export const isInHand = (task: Task): boolean => task.status === 'in_progress' &
 type Move = { readonly at: string } & (
   | { readonly move: 'start'; readonly owner: string; readonly branch: string | null }
   | { readonly move: 'claim'; readonly head: string | null; readonly summary: string }
-  /** `takeIn`: the trunk that its proof failed against, where it is that which the branch lacks. */
+  /**
+   * `takeIn`: the trunk that its proof failed against, where it is that which the branch lacks. `spared`: what was red had been
+   * so before.
+   */
   | {
       readonly move: 'return'
       readonly reason: string
       readonly takeIn?: string | undefined
       /** It is not given to its owner any more. */
       readonly toOther?: boolean
+      readonly spared?: boolean
     }
   | { readonly move: 'release'; readonly reason: string | null }
   | { readonly move: 'complete'; readonly result: z.infer<typeof TaskResult> }
@@ -223,6 +230,7 @@ export const move = (task: Task, m: Move): Task | null => {
             claimed: null,
             error: m.reason,
             returns: task.returns + 1,
+            ...(m.spared ? { spared: (task.spared ?? 0) + 1 } : {}),
             takeIn: m.takeIn ?? null,
             ...(m.toOther && task.owner !== null ? { owner: null, notFor: [...(task.notFor ?? []), task.owner] } : {}),
           })
@@ -251,7 +259,14 @@ export const move = (task: Task, m: Move): Task | null => {
     case 'retry':
       return task.status === 'failed' || task.status === 'cancelled'
         ? // Why it ended stays on the screen until it is claimed done again.
-          next({ status: 'pending', owner: null, claimed: null, returns: 0, ...(task.notFor ? { notFor: [] } : {}) })
+          unspared(
+            next({ status: 'pending', owner: null, claimed: null, returns: 0, ...(task.notFor ? { notFor: [] } : {}) }),
+          )
         : null
   }
 }
+
+/** How often it was sent back by its own fault. */
+export const countedReturns = ({ returns, spared = 0 }: Task): number => returns - spared
+
+const unspared = ({ spared: _, ...task }: Task): Task => task

@@ -5,6 +5,7 @@ import type { Fault } from '../lib/result.ts'
 import { humanInbox } from './mail.ts'
 import type { Notices } from './notices.ts'
 import { checkTree, type Gate } from './tree.ts'
+import { howEnded } from './verify.ts'
 
 export interface BaseOptions extends Gate {
   readonly notices: Pick<Notices, 'problem' | 'tell'>
@@ -85,11 +86,10 @@ export class Base {
         result.tail,
       )
     if (!result.ok) {
-      const exit = result.exitCode === null ? 'ended by a signal' : `exited ${result.exitCode}`
       return this.#refuse(
         seen,
         'red',
-        `fails verify when merged with the trunk: \`${result.command}\` ${exit}`,
+        `fails verify when merged with the trunk: \`${result.command}\` ${howEnded(result)}`,
         result.tail,
       )
     }

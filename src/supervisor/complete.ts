@@ -36,7 +36,8 @@ export const completeTask = async (
     const mine = still()
     if (!mine.ok) return mine
   }
-  const isProven = head !== null || verifyCommands(core, task).length > 0 || isReviewed(core, task, head)
+  const isProven =
+    head !== null || task.accept.length > 0 || verifyCommands(core, task).length > 0 || isReviewed(core, task, head)
   const claimed = isProven ? tasks.move(id, actor, { move: 'claim', head, summary }) : tasks.finish(id, actor, summary)
   if (!claimed.ok) return claimed
   await claimed.value.durable

@@ -5,6 +5,7 @@ import type { Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 import { type Core, deciderOf, verifyCommands } from './core.ts'
 import { MergeQueue } from './merge-queue.ts'
+import type { Notices } from './notices.ts'
 import { nextOfReview, type ReviewStep, reviewOf } from './review.ts'
 import { checkIn, checkTree, type Gate } from './tree.ts'
 import { count, redText, Verdicts } from './verdict.ts'
@@ -38,13 +39,13 @@ export class Proof {
     /** Paths that a check in dir mode must not see. */
     hidden: readonly string[]
     signal: AbortSignal
-    onProblem: (text: string) => void
+    notices: Pick<Notices, 'problem' | 'tell'>
   }) {
     this.#core = o.core
     this.#gate = o
     this.#hidden = o.hidden
     this.#signal = o.signal
-    this.#verdicts = new Verdicts(o.core, o.onProblem)
+    this.#verdicts = new Verdicts(o.core, o.notices)
     this.#queue = new MergeQueue({ gate: o, verdicts: this.#verdicts, inLane: act => this.inLane(act) })
   }
 
@@ -112,7 +113,10 @@ export class Proof {
     if (!hub || head === null) return () => this.#verifyAlone(task)
     const request = requests.mergeOf(task.id, task.attempts, head)
     if (!request) return () => this.#openRequest(task, head)
-    if (request.effect?.step === 'done' && request.effect.outcome === 'unknown') return null
+    if (request.effect?.step === 'done')
+      return async () => {
+        if (!(await this.#verdicts.follow(task, request))) await this.#queue.merge(task.id, request.id)
+      }
     if (request.outcome === null) return request.to === 'supervisor' ? async () => this.#approve(request.id) : null
     if (request.status === 'approved' && request.outcome === 'decided')
       return () => this.#queue.merge(task.id, request.id)
@@ -127,6 +131,19 @@ export class Proof {
     const { tasks, hub, workspace } = this.#core
     const commands = verifyCommands(this.#core, task)
     const summary = task.claimed?.summary ?? ''
+    if (task.accept.length > 0) {
+      if (hub)
+        this.#verdicts.sendBack(
+          task.id,
+          `nothing was committed, and accept (${task.accept.join('; ')}) must be red before the work and green by it`,
+        )
+      else
+        this.#verdicts.unprovable(
+          task.id,
+          'accept needs git mode: in one shared folder there is nothing on which it could be seen to fail without the work. Take it out of the task, or give verify',
+        )
+      return
+    }
     if (commands.length === 0) {
       tasks.move(task.id, 'supervisor', { move: 'complete', result: { outcome: 'unverified', summary } })
       return
@@ -186,6 +203,7 @@ export class Proof {
       body: [
         `${owner}: ${task.claimed?.summary || '(no summary)'}`,
         `${count(brings.value.commits, 'commit')}, ${count(brings.value.files.length, 'file')}; ${commands.length === 0 ? 'nothing verifies it' : `to be verified on the merged result by: ${commands.join(' && ')}`}`,
+        ...(task.accept.length === 0 ? [] : [`must fail without it and pass with it: ${task.accept.join(' && ')}`]),
         `look: team diff ${task.id}`,
       ].join('\n'),
       data: {

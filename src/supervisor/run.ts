@@ -127,7 +127,7 @@ export class Run implements Daemon {
     this.#proof = new Proof({
       ...gate,
       hidden: hiddenPaths(o),
-      onProblem: text => this.#notices.problem('proof', text),
+      notices: this.#notices,
     })
     this.#base = new Base({ ...gate, notices: this.#notices, inLane: act => this.#proof.inLane(act) })
     const { threads } = this.#crew

@@ -5,7 +5,7 @@ import type { Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 import type { Core } from './core.ts'
 import { setUp } from './setup.ts'
-import { type Check, check, folderView } from './verify.ts'
+import { type Check, check, couldNotRun, folderView, nothingToRun } from './verify.ts'
 
 /** What the gate in front of the trunk works with. */
 export interface Gate {
@@ -14,8 +14,20 @@ export interface Gate {
   readonly signal: AbortSignal
 }
 
-/** What is proven: the task's id, or the base's head, and the tree where it is one of git. Said with the events of the check. */
-export type Proven = ({ readonly task: string } | { readonly base: string }) & { readonly tree?: string }
+/**
+ * What is proven, said with the events of the check: a task, merged together with others or where its branch started; the
+ * base's head; or the trunk as it is. And the tree, where it is one of git.
+ */
+export type Proven = (
+  | { readonly task: string; readonly tasks?: readonly string[]; readonly base?: string }
+  | { readonly base: string }
+  | { readonly trunk: string }
+) & { readonly tree?: string }
+
+interface How {
+  /** All commands are run, red ones or not. */
+  readonly isThorough?: boolean
+}
 
 /**
  * The gate that everything passes on its way to the trunk: a clean checkout of the tree in a folder of its own, set up, and the
@@ -26,25 +38,19 @@ export const checkTree = async (
   proven: Proven,
   tree: string,
   commands: readonly string[],
+  how: How = {},
 ): Promise<Check> => {
   const { hub, root } = gate.core
-  if (!hub || commands.length === 0) return { ok: true, couldNotRun: false, command: '', exitCode: 0, ms: 0, tail: '' }
-  const name = 'task' in proven ? proven.task : 'base'
+  if (!hub || commands.length === 0) return nothingToRun
+  const name = 'task' in proven ? proven.task : 'base' in proven ? 'base' : 'trunk'
   const dir = join(root, '.team', 'verify', `${name}-${randomBytes(4).toString('hex')}`)
-  const couldNot = (command: string, tail: string): Check => ({
-    ok: false,
-    couldNotRun: true,
-    command,
-    exitCode: null,
-    ms: 0,
-    tail,
-  })
   try {
     const out = await hub.checkout(tree, dir)
-    if (!out.ok) return couldNot('checkout', out.fault.message)
+    if (!out.ok) return couldNotRun('checkout', out.fault.message)
     const ready = await setUp(gate.core, dir, gate.shell, gate.signal, 'checks')
-    if (!ready.ok) return couldNot('setup', ready.fault.message)
-    return await checkIn(gate, { ...proven, tree }, await folderView('verify', dir, { readable: [hub.dir] }), commands)
+    if (!ready.ok) return couldNotRun('setup', ready.fault.message)
+    const view = await folderView('verify', dir, { readable: [hub.dir] })
+    return await checkIn(gate, { ...proven, tree }, view, commands, how)
   } finally {
     await rm(dir, { recursive: true, force: true })
   }
@@ -56,15 +62,17 @@ export const checkIn = async (
   proven: Proven,
   view: View,
   commands: readonly string[],
+  how: How = {},
 ): Promise<Check> => {
   const { limits } = core.config
   const { outputBytes, outputMaxBytes } = limits
   const shell = shellFor(view)
   core.store.note({ event: 'verify.started', by: 'supervisor', info: { ...proven, commands } })
   try {
-    const result = await check(shell, commands, { seconds: limits.verifySeconds, outputBytes, outputMaxBytes }, signal)
-    const { ok, command, exitCode, ms } = result
-    const info = { ...proven, ok, command, exitCode, ms: Math.round(ms) }
+    const bounds = { seconds: limits.verifySeconds, outputBytes, outputMaxBytes, isProof: true, ...how }
+    const result = await check(shell, commands, bounds, signal)
+    const { ok, command, exitCode, ms, tests } = result
+    const info = { ...proven, ok, command, exitCode, ms: Math.round(ms), tests }
     core.store.note({ event: 'verify.ended', by: 'supervisor', info })
     return result
   } finally {

@@ -1,37 +1,62 @@
-import type { Task } from '../protocol/task.ts'
-import type { Core } from './core.ts'
-import type { Check } from './verify.ts'
+import type { RequestOf } from '../protocol/request.ts'
+import { countedReturns, type Task } from '../protocol/task.ts'
+import { type Core, leadInbox } from './core.ts'
+import { humanInbox } from './mail.ts'
+import type { Notices } from './notices.ts'
+import { type Check, howEnded } from './verify.ts'
 
 /** What becomes of a claim that is not proven: each way in which it leaves the way to the trunk, on record and told. */
 export class Verdicts {
   readonly #core: Core
-  readonly #problem: (text: string) => void
+  readonly #notices: Pick<Notices, 'problem' | 'tell'>
 
-  constructor(core: Core, onProblem: (text: string) => void) {
+  constructor(core: Core, notices: Pick<Notices, 'problem' | 'tell'>) {
     this.#core = core
-    this.#problem = onProblem
+    this.#notices = notices
   }
 
-  /** Something is wrong that no task is to blame for: said in `team status`. */
+  /** Something went wrong on the way: said in `team status`. */
   problem(text: string): void {
-    this.#problem(text)
+    this.#notices.problem('proof', text)
+  }
+
+  /** The trunk itself is red (or, with null, is not that any more): said in `team status`, and once for each commit to who can mend it. */
+  trunkRed(red: { trunk: string; result: Pick<Check, 'command' | 'ok' | 'exitCode' | 'tail'> } | null): void {
+    if (red === null) {
+      this.#notices.problem('trunk', null)
+      return
+    }
+    const { trunk, result } = red
+    const what = `the trunk itself is red at ${trunk.slice(0, 12)}: \`${result.command}\` ${howEnded(result)} on it alone`
+    this.#notices.problem('trunk', `${what}; nothing is merged that does not mend it`)
+    for (const to of new Set([humanInbox, leadInbox(this.#core)]))
+      this.#notices.tell(
+        to,
+        `msg_red_${trunk}`,
+        `${what}, so it was red before the work that waits to be merged. Nothing is merged that does not mend it: give a task for that, or mend it on the base.\n${result.tail}`,
+      )
   }
 
   /**
    * Back to the front of its owner's queue with the facts; failed when that happened too often. `takeIn`: the trunk against
-   * which it failed, for its branch to take in. `toOther`: to anybody but its owner.
+   * which it failed, for its branch to take in. `spared`: it is not counted, since what was red had been so before. `toOther`:
+   * to anybody but its owner.
    */
-  sendBack(id: string, reason: string, { takeIn, toOther }: { takeIn?: string; toOther?: boolean } = {}): void {
+  sendBack(
+    id: string,
+    reason: string,
+    o: { readonly takeIn?: string; readonly spared?: boolean; readonly toOther?: boolean } = {},
+  ): void {
     const { tasks, config } = this.#core
     const task = tasks.get(id)?.value
     if (!task?.claimed) return
-    if (task.returns >= config.limits.returns)
+    if (!o.spared && countedReturns(task) >= config.limits.returns)
       tasks.move(id, 'supervisor', {
         move: 'fail',
-        reason: `sent back ${count(task.returns, 'time')} already (limits.returns); now: ${reason}`,
-        takeIn,
+        reason: `sent back ${count(countedReturns(task), 'time')} already (limits.returns); now: ${reason}`,
+        takeIn: o.takeIn,
       })
-    else tasks.move(id, 'supervisor', { move: 'return', reason, takeIn, ...(toOther ? { toOther } : {}) })
+    else tasks.move(id, 'supervisor', { move: 'return', reason, ...o })
   }
 
   /** A check that could not run is no green; it is not the owner's fault either, so a person is told. */
@@ -40,9 +65,48 @@ export class Verdicts {
       move: 'fail',
       reason: `"${result.command}" could not run, so nothing proves the work: ${result.tail}`,
     })
-    this.#problem(
+    this.problem(
       `task ${task.id}: "${result.command}" could not run: ${result.tail.split('\n')[0]}; mend that, then team task retry ${task.id}`,
     )
+  }
+
+  /** What was to prove the task cannot: a person's words are wrong, which is no fault of the owner. */
+  unprovable(id: string, reason: string): void {
+    this.#core.tasks.move(id, 'supervisor', { move: 'fail', reason })
+    const attempts = this.#core.tasks.get(id)?.value.attempts ?? 0
+    this.#notices.tell(humanInbox, `msg_accept_${id}_${attempts}`, `Task ${id} was not completed: ${reason}`)
+  }
+
+  /** It is on the trunk. */
+  merged(task: Task, request: string, o: { commit: string; trunk: string; isVerified: boolean }): void {
+    const { commit, trunk } = o
+    const summary = task.claimed?.summary ?? ''
+    const outcome = o.isVerified ? 'merged' : 'unverified'
+    const done = this.#core.tasks.move(
+      task.id,
+      'supervisor',
+      { move: 'complete', result: { outcome, summary, commit, trunk } },
+      { commit, request },
+    )
+    if (!done.ok)
+      this.problem(`the trunk took task ${task.id} in as ${commit.slice(0, 12)} just before: ${done.fault.message}`)
+  }
+
+  /** What a crash cut off from an effect that is on record as ended. False where the record does not say enough. */
+  async follow(task: Task, { id, effect }: RequestOf<'merge_request'>): Promise<boolean> {
+    const { outcome, detail = 'no reason given', merge } = effect ?? {}
+    const red = merge?.checks.find(({ where, ok }) => where === 'merged' && !ok)
+    const facts = red === undefined ? detail : `${detail}\n${red.tail}`
+    if (outcome === 'ok') {
+      if (merge?.commit == null) return false
+      const isVerified = merge.checks.some(({ where }) => where === 'merged')
+      this.merged(task, id, { commit: merge.commit, trunk: merge.commit, isVerified })
+    } else if (outcome === 'returned') {
+      const takeIn = merge?.onto ?? (await this.#core.hub?.trunk())
+      const spared = merge?.spared ?? false
+      this.sendBack(task.id, facts, { spared, ...(takeIn === undefined ? {} : { takeIn }) })
+    } else this.failMerge(task.id, facts)
+    return true
   }
 
   /** The task was cancelled after its merge had been approved. */
@@ -51,15 +115,14 @@ export class Verdicts {
     this.#core.requests.effect(requestId, 'done', 'failed', `nothing was merged: task ${taskId} is ${status}`)
   }
 
-  abandon(requestId: string, why: string): void {
-    const request = this.#core.requests.get(requestId)?.value
-    this.#core.requests.effect(requestId, 'done', 'failed', why)
-    if (request?.type === 'merge_request') {
-      this.#core.tasks.move(request.data.task, 'supervisor', { move: 'fail', reason: `the merge failed: ${why}` })
-      this.#problem(
-        `task ${request.data.task}: the merge failed: ${why} (to try again: team task retry ${request.data.task})`,
-      )
-    }
+  abandon({ id, data }: RequestOf<'merge_request'>, why: string): void {
+    this.#core.requests.effect(id, 'done', 'failed', why)
+    this.failMerge(data.task, why)
+  }
+
+  failMerge(id: string, why: string): void {
+    this.#core.tasks.move(id, 'supervisor', { move: 'fail', reason: `the merge failed: ${why}` })
+    this.problem(`task ${id}: the merge failed: ${why} (to try again: team task retry ${id})`)
   }
 }
 
@@ -68,4 +131,4 @@ export const count = (n: number, what: string): string => `${n} ${what}${n === 1
 
 /** A red check in words for who has to mend it. */
 export const redText = (result: Check): string =>
-  `verify failed on the merged result: \`${result.command}\` exited ${result.exitCode ?? 'by a signal'}\n${result.tail}`
+  `verify failed on the merged result: \`${result.command}\` ${howEnded(result)}\n${result.tail}`

@@ -71,9 +71,7 @@ const setup = async (verify: string | undefined, sandbox: 'off' | 'required' = '
   const proof = new Proof({
     ...gate,
     hidden: [],
-    onProblem: text => {
-      throw new Error(text)
-    },
+    notices,
   })
   const base = new Base({ ...gate, notices, inLane: act => proof.inLane(act) })
   const told = () => [...core.store.inbox('user').read(0, 100)].map(({ value }) => value.message.content)

@@ -99,7 +99,7 @@ export const startHolder = (o: {
     shell: unused,
     signal: ending.signal,
     hidden: [],
-    onProblem: text => notices.problem('proof', text),
+    notices,
   })
   const shutdown = new Shutdown({
     core,

@@ -17,6 +17,8 @@ export class SimHub {
   /** By head, the commit that brought it to the trunk. */
   readonly merged = new Map<string, string>()
   readonly conflicts = new Set<string>()
+  /** Merge commits, on the trunk or not: what each was made of. */
+  readonly #made = new Map<string, { readonly onto: string; readonly head: string }>()
   /** By clone and branch, what its teammate committed there. */
   readonly heads = new Map<string, string>()
   ops: Op[] = []
@@ -46,6 +48,24 @@ export class SimHub {
   /** The process that used it is dead. */
   end(): void {
     this.ops = []
+  }
+
+  /** The merges between two commits, oldest first. */
+  #chain(from: string, to: string): { commit: string; head: string }[] {
+    const chain: { commit: string; head: string }[] = []
+    for (let at = to; at !== from; ) {
+      const made = this.#made.get(at)
+      if (!made) throw new Error(`${to} does not come from ${from}`)
+      chain.unshift({ commit: at, head: made.head })
+      at = made.onto
+    }
+    return chain
+  }
+
+  #holds(commit: string, head: string): boolean {
+    for (let at: string | undefined = commit; at !== undefined; at = this.#made.get(at)?.onto)
+      if (this.#made.get(at)?.head === head) return true
+    return false
   }
 
   get hub(): Hub {
@@ -96,22 +116,34 @@ export class SimHub {
       has: async () => true,
       unmergeable: async () => ok([]),
       brings: () => op(() => ok({ commits: 1, files: ['a.txt'] })),
-      preview: head =>
+      preview: (head, into = this.trunk) =>
         op(() =>
           this.conflicts.has(head)
-            ? ok({ clean: false as const, files: ['a.txt'], messages: ['CONFLICT'], onto: this.trunk })
-            : ok({ clean: true as const, tree: `tree ${head}`, onto: this.trunk, upToDate: this.merged.has(head) }),
+            ? ok({ clean: false as const, files: ['a.txt'], messages: ['CONFLICT'], onto: into })
+            : ok({ clean: true as const, tree: `tree ${head}`, onto: into, upToDate: this.#holds(into, head) }),
         ),
       conflict: async () => ok({ files: [], since: [] }),
       checkout: unused,
-      merge: ({ head, onto }) =>
-        op((): Result<{ commit: string }> => {
-          if (onto !== this.trunk) return fail('conflict', 'the trunk moved')
-          this.#mayMerge(head)
-          this.trunk = `t${++this.#n}`
-          this.merged.set(head, this.trunk)
-          return ok({ commit: this.trunk })
+      commitMerge: ({ head, onto }) =>
+        op(() => {
+          const commit = `t${++this.#n}`
+          this.#made.set(commit, { onto, head })
+          return ok({ commit })
         }),
+      moveTrunk: ({ from, to, heads }) =>
+        op((): Result<null> => {
+          if (from !== this.trunk) return fail('conflict', 'the trunk moved')
+          const chain = this.#chain(from, to)
+          if (chain.map(({ head }) => head).join() !== heads.join()) throw new Error(`${to} is not made of ${heads}`)
+          for (const { commit, head } of chain) {
+            this.#mayMerge(head)
+            this.merged.set(head, commit)
+          }
+          this.trunk = to
+          return ok(null)
+        }),
+      merge: unused,
+      forkPoint: async () => ok('b'),
       mergeOf: async head => ok(this.merged.get(head) ?? null),
       diff: unused,
       show: unused,

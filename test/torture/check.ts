@@ -286,8 +286,11 @@ const checkGit = (root: string, repo: string, tasks: readonly Value[], entries: 
   const verified = new Set(
     entries.flatMap(({ event, info }) => (event === 'verify.ended' && info?.ok === true ? [text(info.tree)] : [])),
   )
+  // What was merged together was verified together: each commit at which the trunk ever stood, not those in between.
+  const stood = new Set(git('log', '-g', '--format=%H', 'team/trunk').split('\n'))
+  if (!stood.has(trunk[0]?.sha ?? '')) out.push(`the trunk's log does not know where it stands`)
   for (const { sha, tree } of trunk)
-    if (sha !== base && !verified.has(tree)) out.push(`trunk commit ${sha} was never verified`)
+    if (sha !== base && stood.has(sha) && !verified.has(tree)) out.push(`trunk commit ${sha} was never verified`)
   for (const task of tasks) {
     const id = text(task.id)
     if ((task.result as Value | null)?.outcome !== 'merged') continue

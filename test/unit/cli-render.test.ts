@@ -62,6 +62,17 @@ const status: Status = {
   deadLetters: 0,
 }
 
+const requestOf = {
+  id: 'req_1',
+  from: 'supervisor',
+  to: 'human',
+  status: 'approved',
+  outcome: 'decided',
+  title: 'merge',
+  successor: null,
+  createdAt: '',
+}
+
 describe('text for a terminal', () => {
   test('nothing that a model or a file says can move the cursor or hide text', () =>
     fc.assert(
@@ -237,6 +248,43 @@ describe('renderStatus', () => {
     const done = task('1', { status: 'completed', shown: 'unverified', why: 'completed, but nothing proved it' })
     expect(renderStatus({ ...status, tasks: [done] }, now, plain)).toMatch(/TASKS 1 unverified\n +1 +unverified/)
     expect(renderTask(done, [], [], now, plain)).toContain('unverified: completed, but nothing proved it')
+  })
+
+  test('a task shows what was merged and what proves it, or what was red where', () => {
+    const check = { exitCode: 0, ok: true, ms: 3210, tests: null, tail: 'fine' }
+    const merge = {
+      onto: 'a'.repeat(40),
+      head: 'b'.repeat(40),
+      tree: 'c'.repeat(40),
+      commit: null,
+      checked: 'd'.repeat(40),
+      checks: [
+        { ...check, command: 'test -e x', where: 'base', ok: false, exitCode: 1, tail: 'not shown' },
+        {
+          ...check,
+          command: 'npm test',
+          where: 'merged',
+          ok: false,
+          exitCode: 3,
+          tests: 7,
+          tail: 'one\u001b[31m failed',
+        },
+        { ...check, command: 'npm test', where: 'trunk', tests: 1 },
+      ],
+      batch: ['4', '5'],
+      redBefore: false,
+    }
+    const request = { ...requestOf, type: 'merge_request', effect: { step: 'done', at, outcome: 'returned', merge } }
+    const text = renderTask(task('4'), [request as unknown as Request], [], now, plain)
+    expect(text).toMatch(/merge of +bbbbbbbbbb into aaaaaaaaaa\n +tree +cccccccccc\n +commit +none/)
+    expect(text).toMatch(/with +verified together \(tree dddddddddd\): task 4, 5/)
+    expect(text).toMatch(/red +by this work: the trunk alone is green/)
+    expect(text).toMatch(/red +where it started +test -e x +exit 1 +3.2 s/)
+    expect(text).toMatch(/red +merged +npm test +exit 3 +3.2 s +7 tests/)
+    expect(text).toMatch(/green +trunk alone +npm test +exit 0 +3.2 s +1 test\n/)
+    expect(text).toMatch(/merged, npm test:\n +one.\[31m failed/)
+    expect(text).not.toContain('not shown')
+    expect(text).not.toContain('\u001b')
   })
 
   test('ten thousand tasks are counted, and the first of them named', () => {
@@ -416,6 +464,13 @@ describe('renderEvent', () => {
       'supervisor refused a.md: x',
     )
     expect(said({ event: 'verify.ended', info: { task: '3', ok: true } })).toContain('verify of task 3 passed')
+    expect(said({ event: 'verify.ended', info: { task: '3', tasks: ['2', '3'], ok: false } })).toContain(
+      'verify of tasks 2, 3 together failed',
+    )
+    expect(said({ event: 'verify.started', info: { trunk: 'abcdef' } })).toContain('verifies the trunk alone at abcdef')
+    expect(said({ event: 'trunk.moved', info: { tasks: ['2', '3'], to: 'abcdef' } })).toContain(
+      'moved the trunk by tasks 2, 3 together to abcdef',
+    )
   })
 
   test('a lease that ended: who gave it back or took it is the one who acts', () => {

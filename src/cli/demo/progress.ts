@@ -41,7 +41,7 @@ export class Progress {
       case 'verify.ended':
         return {
           who: 'verify',
-          what: `${entry.info?.base === undefined ? key : 'the moved base'} on the merged result: ${entry.info?.ok === true ? 'green' : 'red'}`,
+          what: `${this.#proven(entry, key)} on the merged result: ${entry.info?.ok === true ? 'green' : 'red'}`,
         }
       case 'message.stored':
         return this.#message(entry)
@@ -50,6 +50,11 @@ export class Progress {
       default:
         return null
     }
+  }
+
+  #proven({ info }: JournalEntry, key: string): string {
+    if (Array.isArray(info?.tasks)) return info.tasks.map(id => this.#keys.get(String(id)) ?? String(id)).join(', ')
+    return info?.base === undefined ? key : 'the moved base'
   }
 
   /** What is asked and what is decided; a merge is told with its task. */

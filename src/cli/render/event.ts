@@ -33,8 +33,15 @@ const because = (value: unknown): string =>
 const ordinal = (n: unknown): string => (n === 1 ? 'first' : n === 2 ? 'second' : n === 3 ? 'third' : `${text(n)}th`)
 
 /** What a check is about. */
-const proven = (info: Info): string =>
-  info.base === undefined ? `task ${text(info.task)}` : `the base at ${hash(info.base)}, merged with the trunk`
+const proven = (info: Info): string => {
+  if (info.trunk !== undefined) return `the trunk alone at ${hash(info.trunk)}`
+  if (info.task === undefined) return `the base at ${hash(info.base)}, merged with the trunk`
+  return info.base === undefined
+    ? tasksOf(info)
+    : `what ${tasksOf(info)} accepts, where it started (${hash(info.base)}),`
+}
+const tasksOf = ({ task, tasks }: Info): string =>
+  Array.isArray(tasks) ? `tasks ${tasks.map(text).join(', ')} together` : `task ${text(task)}`
 
 /** The record that this entry changed, as far as a screen needs it. */
 const record = (entry: JournalEntry): Info => {
@@ -148,7 +155,7 @@ const words: Partial<Record<EventType, Say>> = {
   'verify.ended': info =>
     `verify of ${proven(info)} ${info.ok === true ? 'passed' : info.ok === false ? 'failed' : 'ended'}${because(info.reason)}`,
   'trunk.moved': info =>
-    `moved the trunk${info.task === undefined ? '' : ` by task ${text(info.task)}`} to ${hash(info.to ?? info.commit)}`,
+    `moved the trunk${info.task === undefined && info.tasks === undefined ? '' : ` by ${tasksOf(info)}`} to ${hash(info.to ?? info.commit)}`,
   'base.moved': info => `took the moved base into the trunk (${text(info.how)}, ${hash(info.to)})`,
   landed: info => `landed ${text(info.commits)} commits in ${text(info.branch)} (${text(info.how)})`,
   'clone.made': info => `made the clone of ${text(info.name)}`,

@@ -1,5 +1,6 @@
 import type { Request } from '../../protocol/request.ts'
 import type { TaskDrop } from '../../protocol/task.ts'
+import { renderMerge } from './merge.ts'
 import { indented, oneLine, type Paint, table, when } from './text.ts'
 
 const proposed = ({ title, dependsOn = [], blockedBy = [], assignee, verify }: TaskDrop): string =>
@@ -44,6 +45,7 @@ export const renderRequest = (request: Request, now: number, c: Paint, ifApprove
     rows.push(['task', request.data.task ?? 'none'])
     rows.push(['rule', rule === null ? 'none would be narrow' : `${oneLine(rule, 400)} (with --always)`])
   }
+  const merge = renderMerge([request], c)
   const hash = request.bodyHash.slice(0, 12)
   rows.push(['shown', request.outcome === null ? `${hash} (team approve ${request.id} --shown ${hash})` : hash])
   if (ifApproved !== undefined && request.outcome === null) rows.push(['if approved', oneLine(ifApproved, 400)])
@@ -59,6 +61,7 @@ export const renderRequest = (request: Request, now: number, c: Paint, ifApprove
       '  ',
     ),
     ...(request.body.trim() === '' ? [] : [`\n${indented(request.body.trim(), '  ')}`]),
+    ...(merge === null ? [] : [`\n${c.bold('Merge')}\n${merge}`]),
     `\n${c.bold('History')}\n${table(history)}`,
   ].join('\n')
 }

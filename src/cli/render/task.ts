@@ -1,5 +1,6 @@
 import type { Request } from '../../protocol/request.ts'
 import type { SavedShown, TaskShown } from '../../protocol/rpc.ts'
+import { renderMerge } from './merge.ts'
 import { savedTable } from './saved.ts'
 import { renderRequests, taskColour } from './status.ts'
 import { indented, oneLine, type Paint, table, when } from './text.ts'
@@ -28,8 +29,14 @@ export const renderTask = (
   add('paths', task.paths.join(', '))
   add('priority', task.priority === 0 ? null : String(task.priority))
   add('verify', task.verify)
+  add('accept', task.accept.join('; '))
   add('branch', task.branch)
-  add('attempts', task.attempts > 1 || task.returns > 0 ? `${task.attempts}, sent back ${task.returns}` : null)
+  add(
+    'attempts',
+    task.attempts > 1 || task.returns > 0
+      ? `${task.attempts}, sent back ${task.returns}${task.spared === undefined ? '' : `, ${task.spared} of them not counted`}`
+      : null,
+  )
   add('created', at(task.createdAt))
   add('started', task.startedAt && at(task.startedAt))
   add('completed', task.completedAt && at(task.completedAt))
@@ -54,6 +61,8 @@ export const renderTask = (
     task.status === 'pending' || task.status === 'in_progress' ? 'Last error' : 'Error',
     task.error === task.status ? null : task.error,
   )
+  const merge = renderMerge(requests, c)
+  if (merge !== null) parts.push(`${c.bold('Merge')}\n${merge}`)
   if (requests.length > 0) parts.push(`${c.bold('Requests')}\n${renderRequests(requests, now, c)}`)
   if (saved.length > 0)
     parts.push(`${c.bold('Saved aside (team rescue restore <id>)')}\n${indented(savedTable(saved, now), '  ')}`)

@@ -195,8 +195,13 @@ describe('a task that changes hands while something about it is under way', () =
         shell: () => shell,
         hidden: [],
         signal: new AbortController().signal,
-        onProblem: text => {
-          throw new Error(text)
+        notices: {
+          problem: (_key, text) => {
+            throw new Error(text ?? 'a problem was taken away')
+          },
+          tell: (_to, _id, text) => {
+            throw new Error(text)
+          },
         },
       })
       const id = add()
