@@ -50,6 +50,8 @@ export class Base {
     }
     if (tree !== null) return this.#refused === stamp(seen.value) ? null : seen.value
     notices.problem('base', null)
+    // Another trunk than the one that was red, if one was: what is merged next tells anew.
+    if (how === 'fast-forward') notices.problem('trunk', null)
     if (seen.value.moved) store.note({ event: 'base.moved', by: 'supervisor', info: { ...seen.value } })
     return null
   }
@@ -99,6 +101,7 @@ export class Base {
     if (!merged.ok && merged.fault.code === 'conflict') return
     if (!merged.ok) return notices.problem('base', `the base could not be merged: ${merged.fault.message}`)
     notices.problem('base', null)
+    notices.problem('trunk', null)
     const { tree: _, ...report } = seen
     store.note({ event: 'base.moved', by: 'supervisor', info: { ...report, trunk: merged.value.commit } })
   }

@@ -4,6 +4,10 @@ import type { RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import { type Check, howEnded, type Ran } from './verify.ts'
 
+/** Is this still the claim that the request is to merge? */
+export const isWanted = (task: Task, { data }: RequestOf<'merge_request'>): boolean =>
+  task.status === 'in_progress' && task.claimed?.head === data.head && task.attempts === data.attempt
+
 /** One approved merge in a chain of them, each made onto the one before it. */
 export interface Link {
   readonly task: Task

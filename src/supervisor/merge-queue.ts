@@ -4,7 +4,7 @@ import type { RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import { conflictText } from './conflict.ts'
 import { verifyCommands } from './core.ts'
-import { blame, type Link, recordOf } from './merge-facts.ts'
+import { blame, isWanted, type Link, recordOf } from './merge-facts.ts'
 import { inOrder } from './merge-order.ts'
 import { checkTree, type Gate } from './tree.ts'
 import { redText, type Verdicts } from './verdict.ts'
@@ -362,7 +362,7 @@ export class MergeQueue {
 
   #isWanted({ task, request }: Pick<Link, 'task' | 'request'>): boolean {
     const now = this.#gate.core.tasks.get(task.id)?.value
-    return now?.status === 'in_progress' && now.claimed?.head === request.data.head
+    return now !== undefined && isWanted(now, request)
   }
 
   #return(task: Task, request: RequestOf<'merge_request'>, what: string, { message, hint }: Fault): void {

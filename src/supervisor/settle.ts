@@ -1,5 +1,6 @@
 import type { Core } from './core.ts'
 import { setStanding } from './members.ts'
+import { settleMerges } from './merge-settle.ts'
 import type { Notices } from './notices.ts'
 import type { PingPong } from './ping-pong.ts'
 import { releaseOrphans, settleShutdown } from './shutdown.ts'
@@ -23,5 +24,6 @@ export const settle = async (core: Core, notices: Notices, pingPong: PingPong): 
   // Who left and comes back begins as everybody does.
   for (const [name, { value }] of [...store.teammates.list()])
     if (!roster.has(name) && value.standing !== 'live') setStanding(core, name, 'live', null)
+  await settleMerges(core)
   await releaseOrphans(core)
 }

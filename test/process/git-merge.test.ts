@@ -187,6 +187,39 @@ describe('merging', () => {
     await mergeIn(two)
   })
 
+  test('the trunk moves to nothing but the merges of exactly the heads that are told, as git computes them then', async () => {
+    const alice = await mate('alice', 'team/task-1')
+    const one = alice.commit('A', { 'a.txt': '1 a\n2\n3\n' })
+    unwrap(await hub.fetchBranch(alice.dir, 'team/task-1'))
+    const bob = await mate('bob', 'team/task-2')
+    const two = bob.commit('B', { 'c.txt': 'b\n' })
+    unwrap(await hub.fetchBranch(bob.dir, 'team/task-2'))
+    const from = await hub.trunk()
+    const chained = async (head: string, onto: string, tree?: string) => {
+      const seen = unwrap(await hub.preview(head, onto))
+      if (!seen.clean) throw new Error('conflict')
+      return unwrap(await hub.commitMerge({ head, onto, tree: tree ?? seen.tree, message: 'Merge' })).commit
+    }
+    const first = await chained(one, from)
+    const second = await chained(two, first)
+    // A tree that lost what one side wrote, a chain of others than was told, and one that does not begin at the trunk.
+    const lost = await chained(two, first, repoAt(hub.dir).git('rev-parse', `${two}^{tree}`))
+    const refused = { ok: false, fault: { code: 'refused' } }
+    expect(await hub.moveTrunk({ from, to: lost, heads: [one, two] })).toMatchObject(refused)
+    expect(await hub.moveTrunk({ from, to: second, heads: [two, one] })).toMatchObject(refused)
+    expect(await hub.moveTrunk({ from, to: second, heads: [two] })).toMatchObject(refused)
+    expect(await hub.moveTrunk({ from, to: one, heads: [one] })).toMatchObject(refused)
+    expect(await hub.trunk()).toBe(from)
+    unwrap(await hub.moveTrunk({ from, to: second, heads: [one, two] }))
+    expect([await hub.trunk(), unwrap(await hub.mergeOf(one)), unwrap(await hub.mergeOf(two))]).toEqual([
+      second,
+      first,
+      second,
+    ])
+    const late = await hub.moveTrunk({ from, to: await chained(two, from), heads: [two] })
+    expect(late).toMatchObject({ ok: false, fault: { code: 'conflict' } })
+  })
+
   test('B13 what the trunk holds already is told as up to date, and a history of its own is refused', async () => {
     const alice = await mate('alice', 'team/task-1')
     unwrap(await hub.fetchBranch(alice.dir, 'team/task-1'))

@@ -10,6 +10,7 @@ import { makeShell } from '../../src/sandbox/make-shell.ts'
 import { openMemoryStore } from '../../src/store/memory.ts'
 import { makeCore } from '../../src/supervisor/core.ts'
 import { openLog } from '../../src/supervisor/log.ts'
+import { settleMerges } from '../../src/supervisor/merge-settle.ts'
 import { Notices } from '../../src/supervisor/notices.ts'
 import { Proof } from '../../src/supervisor/proof.ts'
 import { initRepo, plainEnv, repoAt, tempFolder } from '../support/repo.ts'
@@ -313,6 +314,39 @@ test('cut by a crash when the trunk had moved and nothing of it was on record: e
       'ok',
       it.task(id).result?.commit,
     ])
+})
+
+test('cut by a crash with its intent on record, and cancelled before the next start: its effect ends with what became of it', async () => {
+  const it = await setup({ verify: noBad })
+  it.claim({ 'one.txt': '1\n' })
+  it.claim({ 'two.txt': '2\n' })
+  for (const [id, isMoved] of [
+    ['1', true],
+    ['2', false],
+  ] as const) {
+    const { opened, open } = gate()
+    const moveTrunk: Hub['moveTrunk'] = async chain => {
+      if (isMoved) unwrap(await it.hub.moveTrunk(chain))
+      open()
+      return new Promise(() => undefined)
+    }
+    const cut = it.daemon({ ...it.hub, moveTrunk })
+    await it.lead(cut, id)
+    await opened
+    unwrap(cut.core.tasks.move(id, 'human', { move: 'cancel', reason: 'no' }))
+  }
+  await settleMerges(it.daemon().core)
+  expect(it.merge('1')).toMatchObject({
+    step: 'done',
+    outcome: 'ok',
+    detail: expect.stringContaining('task 1 is cancelled'),
+  })
+  expect(it.merge('2')).toMatchObject({
+    step: 'done',
+    outcome: 'failed',
+    detail: 'nothing was merged: task 2 is cancelled',
+  })
+  expect(it.git('ls-tree', '--name-only', 'team/trunk')).toBe('a.txt\none.txt')
 })
 
 test('cut by a crash between the effect and what follows from it for the task: it is followed from the record, nothing runs again', async () => {
