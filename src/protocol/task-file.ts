@@ -80,7 +80,8 @@ export const compareTask = (
   const current: Readonly<Record<string, unknown>> = { ...now }
   const saved: Readonly<Record<string, unknown>> = { ...byHand }
   for (const key of Object.keys(shown)) {
-    if (key in found || found.rev === undefined) continue
+    // A file of an older version lacks what came later, which says nothing there.
+    if (key in found || found.rev === undefined || shown[key] === null) continue
     refused.push(`${key}: taken out; a field stays where it is`)
   }
   for (const [key, value] of Object.entries(found)) {
@@ -159,8 +160,11 @@ export const isStale = (then: Task, found: Readonly<Record<string, unknown>>): b
   const { v: _v, rev: _rev, blockedBy, ...rest } = found
   const { givenTo: _given, notFor: _not, ...shown } = then
   return (
-    isDeepStrictEqual(rest, shown) &&
+    isDeepStrictEqual({ ...saidNothing(shown), ...rest }, shown) &&
     Array.isArray(blockedBy) &&
     blockedBy.every(id => then.dependsOn.includes(String(id)))
   )
 }
+
+const saidNothing = (fields: object): Record<string, null> =>
+  Object.fromEntries(Object.entries(fields).flatMap(([key, value]) => (value === null ? [[key, null]] : [])))
