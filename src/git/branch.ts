@@ -200,6 +200,32 @@ say "commits $(g rev-list --count HEAD ^refs/remotes/hub/trunk)"
 say "head $out"
 `
 
+/** At most so many changed paths are told. */
+const mostChanged = 2000
+
+/**
+ * The script that tells which paths the branch changes, committed or not, against where it left the trunk; both names of one
+ * that was renamed. Nothing while a merge or the like is under way, which brings what others changed. Takes no lock.
+ */
+export const changedScript = (): string => `${preamble(0)}
+export GIT_OPTIONAL_LOCKS=0
+for op in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD rebase-merge rebase-apply; do [ ! -e "$dir/$op" ] || { say done; exit 0; }; done
+base=$(g merge-base HEAD refs/remotes/hub/trunk 2>/dev/null || true)
+{
+  g diff --name-only --no-renames "\${base:-HEAD}" -- && g ls-files --others --exclude-standard
+} >"$work/changed" 2>"$work/err" || die status "$(cat "$work/err")"
+sort -u "$work/changed" | head -n ${mostChanged} | while IFS= read -r l; do say "path $l"; done
+say done
+`
+
+/** What the script told of changed paths. Faults as `readSwitch`. */
+export const readChanged = (output: string): Result<string[]> => {
+  const rows = told(output)
+  if (!rows.some(row => row.key === 'done') || rows.some(row => row.key.startsWith('error:')))
+    return faultOf(rows, output)
+  return ok(rows.flatMap(row => (row.key === 'path' ? [unquotePath(row.value)] : [])))
+}
+
 /** What the switch script did, from its output. Faults: `held` (a lock that stayed, its age and path told), `refused`, `invalid` (no clone), `io`. */
 export const readSwitch = (output: string): Result<Switched> => {
   const rows = told(output)

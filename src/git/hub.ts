@@ -26,7 +26,7 @@ import {
   preview,
   showMerge,
 } from './merge.ts'
-import { countCommits, type HubRepository, needRef, readRef, refs } from './repository.ts'
+import { countCommits, type HubRepository, isAncestor, needRef, readRef, refs } from './repository.ts'
 import { listSaved, restoreAsBranch, restoreAsFolder } from './rescue.ts'
 import { bindGit, type Environment, type Git, line } from './run.ts'
 import { type Fetched, fetchBranch, fetchRescue } from './transfer.ts'
@@ -69,6 +69,8 @@ export interface Hub {
   branchHead(branch: string): Promise<Result<string | null>>
   /** Is this commit in it? */
   has(commit: string): Promise<boolean>
+  /** Does `head` hold that commit, as its own or one before it? */
+  holds(head: string, commit: string): Promise<Result<boolean>>
   /** How many commits `head` is ahead of the trunk, and the paths it changes. */
   brings(head: string): Promise<Result<{ commits: number; files: string[] }>>
   /** What it brings that cannot be merged as it is, though git would. */
@@ -234,6 +236,7 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
       const found = await readRef(hub.git, commit)
       return found.ok && found.value !== null
     },
+    holds: (head, commit) => isAncestor(hub.git, commit, head),
     brings: async head => {
       const commits = await countCommits(hub.git, hub.trunkRef, head)
       if (!commits.ok) return commits

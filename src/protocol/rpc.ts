@@ -34,6 +34,8 @@ export const rpcMethods = {
   'task.fail': z.strictObject({ reason: z.string().min(1), during: z.string().optional() }),
   /** Teammates, before each write: is it allowed now? Paths from the top of the workspace; none: anywhere. */
   'task.gate': z.strictObject({ paths: z.array(z.string()).default([]) }),
+  /** Teammates, after a command: which of these changed paths the task in hand may not touch. null: is there anything to look for? */
+  'task.strays': z.strictObject({ paths: z.array(z.string()).nullable() }),
 
   'message.send': z.strictObject({
     to: z.string(),
@@ -205,6 +207,12 @@ export interface Blocker {
   readonly what: 'holds it' | 'was there before'
 }
 /** `id`: of its request; null where a task that was begun in dir mode holds its paths. */
+/** A path that a task may not touch, and why. */
+export interface Stray {
+  readonly path: string
+  readonly why: string
+}
+
 export interface HeldLease {
   readonly id: string | null
   readonly holder: string
@@ -338,6 +346,7 @@ export interface RpcResults {
   'task.release': { task: TaskShown }
   'task.fail': { task: TaskShown }
   'task.gate': null
+  'task.strays': { guarded: boolean; strays: Stray[] }
   'message.send': { sent: { to: string; id: string; how: 'delivered' | 'queued' | 'held'; note?: string }[] }
   'inbox.read': { items: InboxItem[]; cursor: number; last: number }
   'inbox.ack': { cursor: number }

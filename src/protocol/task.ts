@@ -17,7 +17,13 @@ export type TaskStatus = z.infer<typeof TaskStatus>
 const stamp = z.string()
 const text = z.string()
 
-export const TaskClaim = z.object({ head: text.nullable(), summary: text, at: stamp })
+export const TaskClaim = z.object({
+  head: text.nullable(),
+  summary: text,
+  at: stamp,
+  /** The number of the last lease that was granted by then: what has a later one came after this work. */
+  fence: z.number().int().optional(),
+})
 export const TaskResult = z.object({
   /** merged: on the trunk, verified. verified: `verify` passed, nothing to merge. unverified: nobody proved it. */
   outcome: z.enum(['merged', 'verified', 'unverified']),
@@ -181,7 +187,7 @@ export const isInHand = (task: Task): boolean => task.status === 'in_progress' &
 
 type Move = { readonly at: string } & (
   | { readonly move: 'start'; readonly owner: string; readonly branch: string | null }
-  | { readonly move: 'claim'; readonly head: string | null; readonly summary: string }
+  | { readonly move: 'claim'; readonly head: string | null; readonly summary: string; readonly fence?: number }
   /**
    * `takeIn`: the trunk that its proof failed against, where it is that which the branch lacks. `spared`: what was red had been
    * so before.
@@ -220,7 +226,16 @@ export const move = (task: Task, m: Move): Task | null => {
       })
     case 'claim':
       return working && !task.claimed
-        ? next({ claimed: { head: m.head, summary: m.summary, at: m.at }, error: null, takeIn: null })
+        ? next({
+            claimed: {
+              head: m.head,
+              summary: m.summary,
+              at: m.at,
+              ...(m.fence === undefined ? {} : { fence: m.fence }),
+            },
+            error: null,
+            takeIn: null,
+          })
         : null
     case 'return':
       // Back to its owner, who alone may take it up again; pending so that the owner is given it when free. Or to anybody else.

@@ -2,9 +2,9 @@ import type { Request, RequestOf } from '../protocol/request.ts'
 import type { RequestType } from '../protocol/request-types.ts'
 
 /** The types that are looked up by the task they are about. */
-type Kept = Extract<RequestType, 'merge_request' | 'review_request' | 'plan_request'>
+type Kept = Extract<RequestType, 'merge_request' | 'review_request' | 'plan_request' | 'resource_request'>
 
-const kept: ReadonlySet<string> = new Set<Kept>(['merge_request', 'review_request', 'plan_request'])
+const kept: ReadonlySet<string> = new Set<Kept>(['merge_request', 'review_request', 'plan_request', 'resource_request'])
 
 /** Ids of requests by the task they are about, in the order in which they were opened; the content is the store's. */
 export class ByTask {

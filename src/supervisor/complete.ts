@@ -3,6 +3,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import type { Task } from '../protocol/task.ts'
 import { type Core, clonePath, verifyCommands } from './core.ts'
 import { isReviewed } from './review.ts'
+import { strayText, touchedWrongly } from './touched.ts'
 
 export interface Completing {
   readonly actor: string
@@ -33,12 +34,18 @@ export const completeTask = async (
     if (!wrong.ok) return wrong
     if (wrong.value.length > 0) return fail('refused', `task ${id} is not completed: ${unmergeableWords(wrong.value)}`)
     head = fetched.value.commits === 0 ? null : fetched.value.head
+    const touched = await touchedWrongly(core, task, fetched.value.head)
+    if (!touched.ok) return touched
+    const { strays } = touched.value
+    if (strays.length > 0) return fail('refused', `task ${id} is not completed: ${strayText(strays)}`)
     const mine = still()
     if (!mine.ok) return mine
   }
   const isProven =
     head !== null || task.accept.length > 0 || verifyCommands(core, task).length > 0 || isReviewed(core, task, head)
-  const claimed = isProven ? tasks.move(id, actor, { move: 'claim', head, summary }) : tasks.finish(id, actor, summary)
+  const claimed = isProven
+    ? tasks.move(id, actor, { move: 'claim', head, summary, ...(head === null ? {} : { fence: core.leases.fence }) })
+    : tasks.finish(id, actor, summary)
   if (!claimed.ok) return claimed
   await claimed.value.durable
   const bare = head === null && hub !== null ? ' There are 0 commits on its branch, so there is nothing to merge.' : ''

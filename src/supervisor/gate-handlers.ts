@@ -3,9 +3,11 @@ import type { Core } from './core.ts'
 import { mayWrite } from './gates.ts'
 import type { Table } from './handlers.ts'
 import { endUse, listPermissions, removePermission, usePermission } from './permissions.ts'
+import { isGuarded, strays } from './touched.ts'
 
 type Methods =
   | 'task.gate'
+  | 'task.strays'
   | 'budget.reserve'
   | 'budget.rests'
   | 'permission.use'
@@ -16,6 +18,11 @@ type Methods =
 /** What is asked before something is done: may it be written, may the model be called, may a command run? Each answer is durable. */
 export const gateHandlers = (core: Core): Pick<Table, Methods> => ({
   'task.gate': ({ paths }, { actor }) => mayWrite(core, actor, paths),
+  'task.strays': ({ paths }, { actor }) => {
+    const task = core.tasks.inHand(actor)?.value
+    const guarded = task !== undefined && isGuarded(core, actor, task)
+    return ok({ guarded, strays: guarded && paths !== null ? strays(core, task, actor, paths) : [] })
+  },
   'budget.reserve': async (params, { actor }) => {
     const over = core.budget.reserve(actor, params)
     if (!over.ok || over.value !== null) await core.store.flushed()

@@ -145,6 +145,11 @@ export class Leases {
     return null
   }
 
+  /** The number of the last lease that was granted. */
+  get fence(): number {
+    return this.#fence
+  }
+
   held(): readonly LeaseRequest[] {
     return [...this.#held.values()]
   }

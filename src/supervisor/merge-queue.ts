@@ -6,6 +6,7 @@ import { conflictText } from './conflict.ts'
 import { verifyCommands } from './core.ts'
 import { blame, isWanted, type Link, recordOf } from './merge-facts.ts'
 import { inOrder } from './merge-order.ts'
+import { touchedWrongly } from './touched.ts'
 import { checkTree, type Gate } from './tree.ts'
 import { redText, type Verdicts } from './verdict.ts'
 import { type Check, howEnded, nothingToRun, type Ran } from './verify.ts'
@@ -185,6 +186,13 @@ export class MergeQueue {
         } else this.#verdicts.drop(request.id, task.id)
         continue
       }
+      const touched = await touchedWrongly(core, task, head, chain)
+      if (!touched.ok) this.#faulted(member, request, touched.fault)
+      else if (touched.value.isBehind) this.#waiting.push(member)
+      else if (touched.value.strays.length > 0)
+        if (this.#isWanted({ task, request })) this.#verdicts.strayed(task.id, request.id, touched.value.strays, trunk)
+        else this.#verdicts.drop(request.id, task.id)
+      if (!touched.ok || touched.value.isBehind || touched.value.strays.length > 0) continue
       member.base ??= await this.#isRedBefore(member, task, request)
       if (member.base === null) continue
       const { tree, upToDate } = preview.value

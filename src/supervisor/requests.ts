@@ -46,7 +46,7 @@ export class Requests {
   readonly #about = new Map<string, Set<string>>()
   /** Monotonic deadlines of this run, by request. */
   readonly #deadlines = new Map<string, number>()
-  readonly #byTask = new ByTask(id => this.get(id)?.value)
+  readonly about = new ByTask(id => this.get(id)?.value)
   /** The highest number given so far; imported ones may leave holes below it. */
   #last = 0
 
@@ -70,7 +70,7 @@ export class Requests {
         this.#deadlines.set(request.id, clock.mono() + timerMs(Date.parse(request.deadline) - clock.wall()))
     }
     const see = (request: Request) => {
-      this.#byTask.add(request)
+      this.about.add(request)
       if (isOwn(request.id)) this.#last = Math.max(this.#last, order(request.id))
       follow(request)
     }
@@ -89,18 +89,18 @@ export class Requests {
 
   /** The merge request of the claim that this attempt at the task led to. */
   mergeOf(task: string, attempt: number, head: string): RequestOf<'merge_request'> | undefined {
-    const found = this.#byTask.latest('merge_request', task)
+    const found = this.about.latest('merge_request', task)
     return found?.data.attempt === attempt && found.data.head === head ? found : undefined
   }
 
   /** Every review of work on this task, in order. */
   reviewsOf(task: string): RequestOf<'review_request'>[] {
-    return this.#byTask.all('review_request', task)
+    return this.about.all('review_request', task)
   }
 
   /** Every plan ever opened for this task, in order. */
   plansFor(task: string): RequestOf<'plan_request'>[] {
-    return this.#byTask.all('plan_request', task)
+    return this.about.all('plan_request', task)
   }
 
   /** Waiting ones, oldest first; those of one asker, where it is named. */

@@ -1,8 +1,11 @@
+import { cut } from '../lib/text.ts'
 import type { RequestOf } from '../protocol/request.ts'
+import type { Stray } from '../protocol/rpc.ts'
 import { countedReturns, type Task } from '../protocol/task.ts'
 import { type Core, leadInbox } from './core.ts'
 import { humanInbox } from './mail.ts'
 import type { Notices } from './notices.ts'
+import { strayText } from './touched.ts'
 import { type Check, howEnded } from './verify.ts'
 
 /** What becomes of a claim that is not proven: each way in which it leaves the way to the trunk, on record and told. */
@@ -57,6 +60,13 @@ export class Verdicts {
         takeIn: o.takeIn,
       })
     else tasks.move(id, 'supervisor', { move: 'return', reason, ...o })
+  }
+
+  /** It changes what it may not: back, to go on from the trunk as it is. */
+  strayed(taskId: string, requestId: string, found: readonly Stray[], trunk: string): void {
+    const paths = found.map(({ path }) => path).join(', ')
+    this.#core.requests.effect(requestId, 'done', 'returned', `it may not change ${cut(paths, 400)}`)
+    this.sendBack(taskId, `your branch cannot be merged: ${strayText(found)}`, { takeIn: trunk })
   }
 
   /** A check that could not run is no green; it is not the owner's fault either, so a person is told. */

@@ -6,6 +6,7 @@ import type { CommandResult, Refused } from '../sandbox/shell.ts'
 import { gate } from './gate.ts'
 import { refused } from './paths.ts'
 import { openAndPark } from './request.ts'
+import { strayNote } from './strays.ts'
 
 const maxSeconds = 3600
 
@@ -43,7 +44,8 @@ export const bash: Tool = defineTool({
     if ('refused' in result) return error(`${result.refused}: ${result.reason}`)
     const file = result.file !== null && out !== undefined ? `out/${relative(out, result.file)}` : null
     const text = [outcome(result, seconds, limits.outputMaxBytes, file), ...left(result), result.output].join('\n')
-    return said(text.trimEnd())
+    const strays = await strayNote(context)
+    return said(strays === null ? text.trimEnd() : `${text.trimEnd()}\n${strays}`)
   },
 })
 

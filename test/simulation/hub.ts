@@ -114,6 +114,7 @@ export class SimHub {
       restore: unused,
       branchHead: async () => ok(null),
       has: async () => true,
+      holds: async () => ok(false),
       unmergeable: async () => ok([]),
       brings: () => op(() => ok({ commits: 1, files: ['a.txt'] })),
       preview: (head, into = this.trunk) =>
