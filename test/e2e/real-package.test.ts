@@ -156,7 +156,14 @@ test('three tasks dropped by hand on a published package: worked in parallel, ap
     expect(done.result?.outcome).toBe('merged')
   }
   const verified = it.events().filter(({ event, info }) => event === 'verify.ended' && info?.ok === true)
-  expect(verified.length).toBeGreaterThanOrEqual(3)
+  // What waited was verified together: each task is in a green check, and on record with the tests that were executed.
+  expect(new Set(verified.flatMap(({ info }) => info?.tasks ?? info?.task))).toEqual(
+    new Set(working.map(({ id }) => id)),
+  )
+  for (const { effect } of await it.requests()) {
+    expect(effect?.merge?.checks).toMatchObject([{ command: 'node --test', where: 'merged', ok: true, exitCode: 0 }])
+    expect(effect?.merge?.checks[0]?.tests).toBeGreaterThanOrEqual(before.passed)
+  }
   expect(fingerprint(repo)).toEqual(untouched)
   expect((await it.status()).trunk?.ahead).toBe(6)
 
