@@ -36,6 +36,8 @@ export const taskFile = (task: Task, rev: number, blockedBy: readonly string[]):
   returns: task.returns,
   ...(task.spared === undefined ? {} : { spared: task.spared }),
   takeIn: task.takeIn,
+  ...(task.givenTo === undefined ? {} : { givenTo: task.givenTo }),
+  ...(task.notFor === undefined ? {} : { notFor: task.notFor }),
   file: task.file,
   v: 1,
 })
@@ -158,9 +160,8 @@ const toEdit = (changed: Record<string, unknown>, base: TaskFile, now: TaskFile,
  */
 export const isStale = (then: Task, found: Readonly<Record<string, unknown>>): boolean => {
   const { v: _v, rev: _rev, blockedBy, ...rest } = found
-  const { givenTo: _given, notFor: _not, ...shown } = then
   return (
-    isDeepStrictEqual({ ...saidNothing(shown), ...rest }, shown) &&
+    isDeepStrictEqual({ ...saidNothing(then), ...rest }, then) &&
     Array.isArray(blockedBy) &&
     blockedBy.every(id => then.dependsOn.includes(String(id)))
   )

@@ -79,7 +79,7 @@ export const Task = z.object({
   tags: z.array(text).default([]),
   /** Name of the file it was dropped as, so that later drops may name it. */
   file: text.nullable().default(null),
-  /** Everybody who was given it: none of them reviews it. Like the next one, not shown in its file. */
+  /** Everybody who was given it: none of them reviews it. */
   givenTo: z.array(Name).optional(),
   /** Whose work on it was rejected too often in review: it is not given to them any more, until a retry. */
   notFor: z.array(Name).optional(),
@@ -167,6 +167,8 @@ export const runState = [
   'result',
   'error',
   'takeIn',
+  'givenTo',
+  'notFor',
   'rev',
 ] as const
 
@@ -174,7 +176,7 @@ export const runState = [
 export const editable = ['title', 'description', 'priority', 'dependsOn', 'blockedBy', 'verify', 'status'] as const
 
 /** A task as its file shows it. */
-export interface TaskFile extends Omit<Task, 'givenTo' | 'notFor'> {
+export interface TaskFile extends Task {
   readonly v: 1
   readonly rev: number
   readonly blockedBy: readonly string[]
