@@ -70,6 +70,7 @@ const loads = {
   requests: async () => (await import('./requests.ts')).requests,
   permissions: async () => (await import('./permissions.ts')).permissions,
   merge: async () => (await import('./merge.ts')).merge,
+  why: async () => (await import('./why.ts')).why,
   rescue: async () => (await import('./rescue.ts')).rescue,
   restart: async () => (await import('./restart.ts')).restart,
   logs: async () => (await import('./logs.ts')).logs,

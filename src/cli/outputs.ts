@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { Entry } from '../agent/entry.ts'
 import { scopes, units } from '../protocol/amount.ts'
 import { JournalEntry } from '../protocol/event.ts'
-import { DeadLetter, Stored } from '../protocol/message.ts'
+import { DeadLetter, Message, Stored } from '../protocol/message.ts'
 import { Request } from '../protocol/request.ts'
 import type {
   DownReport,
@@ -11,15 +11,14 @@ import type {
   InboxItem,
   LandReport,
   QueuedLease,
-  Restored,
   RpcResults,
-  SavedShown,
   Status,
   TaskShown,
   TeammateStatus,
 } from '../protocol/rpc.ts'
 import { Task } from '../protocol/task.ts'
 import { HeldUp, TeammateState, Waiting } from '../protocol/teammate.ts'
+import type { Restored, SavedShown, WhyShown } from '../protocol/work.ts'
 import type { Outcome } from './demo/run.ts'
 
 // What `--json` prints, for programs. Each is held against the type that the code prints, so that one cannot change alone;
@@ -186,6 +185,27 @@ export const outputs = {
     commits: count,
     how: z.enum(['fast-forward', 'merge', 'already there']),
   }) satisfies z.ZodType<LandReport>,
+  why: z.object({
+    path: z.string(),
+    line: count,
+    text: z.string(),
+    isHere: z.boolean(),
+    commit: z
+      .object({
+        id: z.string(),
+        author: z.string(),
+        at: z.string(),
+        subject: z.string(),
+        path: z.string(),
+        line: count,
+      })
+      .nullable(),
+    merge: z.object({ id: z.string(), subject: z.string() }).nullable(),
+    task: taskShown.nullable(),
+    requests: z.array(Request),
+    messages: z.array(Message),
+    why: z.string().nullable(),
+  }) satisfies z.ZodType<WhyShown>,
   'rescue-list': z.array(saved) satisfies z.ZodType<RpcResults['rescue.list']['saved']>,
   'rescue-show': z.object({ saved, stat: z.string(), patch: z.string() }) satisfies z.ZodType<
     RpcResults['rescue.show']

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { fail, ok } from '../lib/result.ts'
-import type { SavedShown } from '../protocol/rpc.ts'
+import type { SavedShown } from '../protocol/work.ts'
 import type { Cli, Commands, Globals } from './cli.ts'
 import { handler } from './cli.ts'
 import { coloured } from './render/patch.ts'

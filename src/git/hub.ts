@@ -4,8 +4,10 @@ import { dirname, join } from 'node:path'
 import { syncFolder } from '../lib/files.ts'
 import { type Fault, fail, ok, type Result } from '../lib/result.ts'
 import { makeTurns } from '../lib/turns.ts'
-import type { LandReport, Restored, SavedShown } from '../protocol/rpc.ts'
+import type { LandReport } from '../protocol/rpc.ts'
+import type { Restored, SavedShown } from '../protocol/work.ts'
 import { type BaseReport, fetchBase, refreshBase } from './base.ts'
+import { type Blame, blame, broughtBy } from './blame.ts'
 import { type CloneReport, ensureClone } from './clone.ts'
 import { type Conflict, conflict } from './conflict.ts'
 import { type CopyReport, copyFiles } from './copy.ts'
@@ -62,6 +64,9 @@ export interface Hub {
   copy(dest: string, patterns: readonly string[]): Result<CopyReport>
   fetchBranch(clone: string, branch: string): Promise<Result<Fetched>>
   fetchRescue(clone: string, name: string): Promise<Result<string[]>>
+  /** Who last wrote a line, and which commit of the trunk brought it there. */
+  blame(what: { file: string; line: number; cwd: string; isHere: boolean }): Promise<Result<Blame>>
+  broughtBy(commit: string): Promise<Result<{ id: string; subject: string } | null>>
   /** What was saved aside, newest first; of `clones` (by teammate) also what lies there alone. */
   saved(clones: ReadonlyMap<string, string>): Promise<Result<SavedShown[]>>
   /** Puts what was saved where nothing is yet: a branch of the workspace, or a folder. */
@@ -228,6 +233,8 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
     },
     fetchBranch: (clone, branch) => fetchBranch(hub, clone, branch),
     fetchRescue: (clone, name) => fetchRescue(hub, clone, name),
+    blame: what => blame(hub, what),
+    broughtBy: commit => broughtBy(hub, commit),
     saved: clones => listSaved(hub.git, clones),
     restore: ({ ref, commit }, to) =>
       'branch' in to ? restoreAsBranch(hub, ref, commit, to.branch) : restoreAsFolder(hub, commit, to.folder),

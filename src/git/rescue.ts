@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
-import type { Restored, SavedShown as Saved } from '../protocol/rpc.ts'
+import type { Restored, SavedShown as Saved } from '../protocol/work.ts'
 import { brokenPart } from './damage.ts'
 import { halfMade, readInside, removeHalfMade } from './inside.ts'
 import { type HubRepository, moveRef, readRef, refs } from './repository.ts'

@@ -11,6 +11,7 @@ import { requestTypeNames } from './request-types.ts'
 import type { TaskFile } from './task.ts'
 import { TaskDrop, TaskStatus } from './task.ts'
 import type { HeldUp, TeammateState, Waiting } from './teammate.ts'
+import type { Restored, SavedShown, WhyShown } from './work.ts'
 
 /**
  * The one small RPC to the holder: over a MessagePort from a teammate's thread (which is who it says it is by its port),
@@ -111,6 +112,13 @@ export const rpcMethods = {
   /** What a merge would bring: of a request or a task. */
   diff: z.strictObject({ id: z.string() }),
   land: z.strictObject({}),
+  /** Whence a line is. `file`: meant from `cwd`, or from the workspace; `here`: as it lies in the person's repository, else on the trunk. */
+  why: z.strictObject({
+    file: z.string().min(1),
+    line: z.number().int().min(1),
+    cwd: z.string(),
+    here: z.boolean().default(false),
+  }),
   /** What was saved before a branch or a work tree moved on without it; `task`: on this one's branch. */
   'rescue.list': z.strictObject({ task: TaskId.optional() }),
   'rescue.show': z.strictObject({ id: z.string() }),
@@ -301,36 +309,6 @@ export interface LandReport {
   readonly how: 'fast-forward' | 'merge' | 'already there'
 }
 
-/** Something that was saved before a branch or a work tree moved on without it. */
-export interface SavedShown {
-  /** The beginning of its commit: how it is asked for. */
-  readonly id: string
-  readonly ref: string
-  readonly commit: string
-  /**
-   * `uncommitted`: what a teammate had not committed when it changed task. `commits`: commits of its own that no branch held any
-   * more. `replaced`: a head that its branch in the hub did not contain any more.
-   */
-  readonly kind: 'uncommitted' | 'commits' | 'replaced'
-  /** Whose clone it is from; null of what was replaced in the hub. */
-  readonly teammate: string | null
-  /** The branch it was on; null where it was on none. */
-  readonly branch: string | null
-  /** ISO time; null where it is not known. */
-  readonly at: string | null
-  /** It lies in the teammate's clone alone; `restore` takes it into the hub first. */
-  readonly isInCloneAlone: boolean
-}
-
-/** Where what was saved stands now: one of the two. */
-export interface Restored {
-  readonly commit: string
-  /** The branch of the person's repository that holds it now. */
-  readonly branch: string | null
-  /** The folder that its files are in now. */
-  readonly folder: string | null
-}
-
 /** What a merge did, for `team approve` to say. */
 export interface RpcResults {
   hello: Hello
@@ -370,6 +348,7 @@ export interface RpcResults {
   'budget.rests': string | null
   diff: { title: string; stat: string; patch: string }
   land: LandReport
+  why: WhyShown
   'rescue.list': { saved: SavedShown[] }
   'rescue.show': { saved: SavedShown; stat: string; patch: string }
   'rescue.restore': Restored

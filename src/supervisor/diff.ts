@@ -1,6 +1,7 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import { isBudget, isLease, isOfClaim, type Request } from '../protocol/request.ts'
 import type { RpcResults } from '../protocol/rpc.ts'
+import type { Task } from '../protocol/task.ts'
 import type { Core } from './core.ts'
 
 /** Why there is no trunk here: by the mode, or since no daemon made the hub. `inDir` says it of dir mode. */
@@ -13,6 +14,14 @@ export const noHub = ({ mode }: Pick<Core, 'mode'>, inDir: string): Result<never
 const kind = (request: Request): string => {
   if (isLease(request)) return 'for a lease'
   return isBudget(request) ? 'for more of a budget' : `a ${request.type.replace('_', ' ')}`
+}
+
+/** Who approved its last merge, and by which request; nothing where none was approved. */
+const approvedBy = ({ requests }: Core, task: Task): string => {
+  const merge = requests
+    .all()
+    .findLast(each => each.type === 'merge_request' && each.data.task === task.id && each.status === 'approved')
+  return merge ? `, approved by ${merge.decidedBy} (${merge.id})` : ''
 }
 
 /** What a merge would bring, of a request or a task; of a merged task, what it brought. */
@@ -34,7 +43,10 @@ export const showDiff = async (core: Core, id: string): Promise<Result<RpcResult
   if (result?.commit !== undefined) {
     const brought = await hub.show(result.commit)
     return brought.ok
-      ? ok({ title: `task ${task.id} "${task.title}", merged as ${result.commit.slice(0, 12)}`, ...brought.value })
+      ? ok({
+          title: `task ${task.id} "${task.title}", merged as ${result.commit.slice(0, 12)}${approvedBy(core, task)}`,
+          ...brought.value,
+        })
       : brought
   }
   let head: string | null =

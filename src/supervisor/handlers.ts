@@ -1,6 +1,6 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
-import { effectOf, isOfClaim } from '../protocol/request.ts'
+import { effectOf } from '../protocol/request.ts'
 import {
   type Call,
   type InboxItem,
@@ -24,6 +24,7 @@ import { cannotGive, giveRule } from './permissions.ts'
 import { planHandlers } from './plan-handlers.ts'
 import { retryTask } from './retry.ts'
 import { shownOf } from './shown.ts'
+import { requestsOf } from './why.ts'
 import { savedOf, workHandlers } from './work-handlers.ts'
 
 /** What only a running daemon can do; without one these are refused or left for the next. */
@@ -135,7 +136,7 @@ export const makeHandlers = (
       if (!saved.ok) return saved
       return ok({
         task: show(id),
-        requests: requests.all().filter(request => isOfClaim(request) && request.data.task === id),
+        requests: requestsOf(core, task.value),
         saved: saved.value,
       })
     },

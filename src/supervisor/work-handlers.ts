@@ -2,14 +2,15 @@ import { join } from 'node:path'
 import { clonesIn, findSaved } from '../git/rescue.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { taskBranch } from '../protocol/ids.ts'
-import type { SavedShown } from '../protocol/rpc.ts'
 import type { Task } from '../protocol/task.ts'
+import type { SavedShown } from '../protocol/work.ts'
 import { type Core, keepRescued } from './core.ts'
 import { noHub, showDiff } from './diff.ts'
 import type { Table } from './handlers.ts'
 import { landTrunk } from './landing.ts'
+import { whyLine } from './why.ts'
 
-type Methods = 'diff' | 'land' | 'rescue.list' | 'rescue.show' | 'rescue.restore'
+type Methods = 'diff' | 'land' | 'why' | 'rescue.list' | 'rescue.show' | 'rescue.restore'
 
 const humanOnly = (actor: string, what: string): Result<null> =>
   actor === 'human' ? ok(null) : fail('refused', `only the human may ${what}`)
@@ -20,6 +21,10 @@ export const workHandlers = (core: Core): Pick<Table, Methods> => ({
   land: async (_params, { actor }) => {
     const allowed = humanOnly(actor, 'land')
     return allowed.ok ? landTrunk(core) : allowed
+  },
+  why: (params, { actor }) => {
+    const allowed = humanOnly(actor, 'ask whence a line is')
+    return allowed.ok ? whyLine(core, params) : allowed
   },
   'rescue.list': async ({ task }) => {
     const known = task === undefined ? undefined : core.tasks.get(task)

@@ -77,7 +77,12 @@ describe('exit codes by command', () => {
   })
 
   test('3: every command that needs a team root says that there is none', async () => {
-    const words: Record<string, string[]> = { send: ['a', 'b'], answer: ['1', 'x'], ask: ['1', '--reason', 'x'] }
+    const words: Record<string, string[]> = {
+      why: ['a:1'],
+      send: ['a', 'b'],
+      answer: ['1', 'x'],
+      ask: ['1', '--reason', 'x'],
+    }
     const needs = rows.filter(({ path }) => documented.get(path)?.includes(3) && path !== 'doctor')
     await each(
       3,
@@ -128,7 +133,7 @@ describe('exit codes by command', () => {
       ],
       at,
     )
-    await each(5, [['plan', 'Better'], ['diff', '1'], ['land'], ['init', '.', '--yes']], at)
+    await each(5, [['plan', 'Better'], ['diff', '1'], ['why', 'a.txt:1'], ['land'], ['init', '.', '--yes']], at)
     await ends(0, ['init', 'new', '--yes'], { cwd: tempFolder() })
     await both(['task', 'add', 'One', '--after', 'none'], at)
     await ends(5, ['task', 'add', 'Two', '--id', '1'], at)
@@ -253,6 +258,13 @@ describe('exit codes by command', () => {
     const clone = repoAt(it.clone('ann'))
     const saved = clone.git('rev-parse', 'HEAD')
     clone.git('update-ref', 'refs/team/rescue/team/task-1-20260102T030405Z-0123456789', saved)
+    const whence = await ends(0, ['why', 'a.txt:1'], at)
+    expect(whence).toMatch(
+      /commit +[0-9a-f]{10} One, by ann.*\n +merge +[0-9a-f]{10} Merge task 1: One\n +task +1 One, by ann/,
+    )
+    expect(whence).toMatch(/Decided\n.*merge_request/)
+    await ends(0, ['why', 'a.txt:1', '--here', '--json'], { cwd: it.repo.dir })
+    await ends(4, ['why', 'none.txt:1'], at)
     await both(['rescue', 'list'], at)
     expect(await ends(0, ['rescue', 'list', '--task', '1'], at)).toContain(`${saved.slice(0, 10)}  `)
     expect(await ends(0, ['task', 'show', '1'], at)).toContain(`\n  ${saved.slice(0, 10)}  `)

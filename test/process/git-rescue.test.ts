@@ -5,7 +5,7 @@ import { readSwitch, switchScript } from '../../src/git/branch.ts'
 import { type Hub, openHub } from '../../src/git/hub.ts'
 import { clonesIn, findSaved } from '../../src/git/rescue.ts'
 import { unwrap } from '../../src/lib/result.ts'
-import type { SavedShown } from '../../src/protocol/rpc.ts'
+import type { SavedShown } from '../../src/protocol/work.ts'
 import { fingerprint } from '../support/git-team.ts'
 import { initRepo, type Repo, repoAt, sh, tempFolder } from '../support/repo.ts'
 

@@ -110,6 +110,8 @@ export class SimHub {
           return ok({ head: head ?? this.trunk, commits, files: [], replaced: null })
         }),
       fetchRescue: async () => ok([]),
+      blame: unused,
+      broughtBy: unused,
       saved: async () => ok([]),
       restore: unused,
       branchHead: async () => ok(null),

@@ -46,7 +46,7 @@ const kinds: readonly (readonly [RegExp, Values])[] = [
   [/ (name|names)$/, 'teammates'],
   [/ --assignee$/, 'teammates'],
   [/ --(root|file|from|path|to)$/, 'file'],
-  [/^init dir$/, 'file'],
+  [/^(init dir|why place)$/, 'file'],
 ]
 const kindOf = (place: string): Values => kinds.find(([pattern]) => pattern.test(place))?.[1] ?? null
 

@@ -1,4 +1,4 @@
-import type { SavedShown } from '../../protocol/rpc.ts'
+import type { SavedShown } from '../../protocol/work.ts'
 import { oneLine, table, when } from './text.ts'
 
 const kinds: Readonly<Record<SavedShown['kind'], string>> = {

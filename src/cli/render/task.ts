@@ -1,5 +1,6 @@
 import type { Request } from '../../protocol/request.ts'
-import type { SavedShown, TaskShown } from '../../protocol/rpc.ts'
+import type { TaskShown } from '../../protocol/rpc.ts'
+import type { SavedShown } from '../../protocol/work.ts'
 import { renderMerge } from './merge.ts'
 import { savedTable } from './saved.ts'
 import { renderRequests, taskColour } from './status.ts'
