@@ -62,6 +62,7 @@ export const eventTypes = [
   'command.started',
   'command.ended',
   'command.orphan',
+  'outside.changed',
   'clone.made',
   'clone.mended',
   'clone.ready',

@@ -216,6 +216,7 @@ export class Crew {
       // A thread's own words may carry what a command printed; the journal must not hold a secret.
       const info = JSON.parse(redact(JSON.stringify(message.info))) as Record<string, unknown>
       store.note({ event: message.event, by: name, info })
+      if (message.event === 'outside.changed') this.#o.notices.outside(name, info)
     }
   }
 

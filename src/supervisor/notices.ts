@@ -14,6 +14,9 @@ export class Notices {
   readonly #problems = new Map<string, string>()
   readonly #pending = new Map<string, string>()
 
+  /** Of whom and at what a change outside of the view was told in this run. */
+  readonly #outside = new Set<string>()
+
   constructor(core: Core, log: DaemonLog) {
     this.#core = core
     this.#log = log
@@ -141,6 +144,20 @@ export class Notices {
         `msg_stalled_${id}_${task.attempts}`,
         `${name} works on task ${id} "${task.title}" and gets nowhere: ${text}. It was told so, and goes on; at three times as much the task fails. A message to it may help; team task cancel ${id} or team down ${name} ends it.`,
       )
+  }
+
+  /** Once for each attempt at a task, or in a run outside of one: the journal has all. */
+  outside(name: string, { changes, command }: Readonly<Record<string, unknown>>): void {
+    const { tasks, store } = this.#core
+    const task = tasks.inHand(name)?.value
+    const about = `${name}_${task === undefined ? 'none' : `${task.id}_${task.attempts}`}`
+    if (this.#outside.has(about)) return
+    this.#outside.add(about)
+    this.tell(
+      humanInbox,
+      `msg_outside_${task === undefined ? `${name}_${store.seq}` : about}`,
+      `While ${name} ran \`${command}\`, something changed outside of its view: ${[changes].flat().join('; ')}. There is no sandbox that would keep it from that; it may have been you, or another program. ${name} was told to put back what it changed itself. team logs has every such command; of this ${task === undefined ? 'run' : 'attempt'} you are told once.`,
+    )
   }
 
   /** Once for each start that tried. */

@@ -15,6 +15,7 @@ import { makeView } from '../sandbox/view.ts'
 import { pickTools } from '../tools/index.ts'
 import { sharedGate } from './gate.ts'
 import { Life } from './life.ts'
+import { watchOutside } from './outside.ts'
 import { portCall } from './port.ts'
 
 /** How long what a command left running may take to end. */
@@ -57,7 +58,7 @@ const main = async (): Promise<void> => {
     hub: mode === 'git' ? join(root, '.team', 'hub.git') : null,
   })
   const { mode: sandbox, ...probe } = data.sandbox
-  const shell = makeShell({
+  const bare = makeShell({
     view,
     probe,
     mode: sandbox,
@@ -69,6 +70,14 @@ const main = async (): Promise<void> => {
     onStart: ({ pid, command }) =>
       post({ t: 'event', event: 'command.started', info: { name, pid, command: command.slice(0, 200) } }),
     onEnd: ({ left }) => post({ t: 'event', event: 'command.ended', info: { name, left } }),
+  })
+  const shell = watchOutside(bare, {
+    root,
+    workspace,
+    mode,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME },
+    onChange: (changes, command) =>
+      post({ t: 'event', event: 'outside.changed', info: { name, changes, command: command.slice(0, 200) } }),
   })
   const gate = sharedGate(config.baseURL ?? model.label, clock)
   const { call, answer, close } = portCall(post)

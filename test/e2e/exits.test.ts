@@ -263,7 +263,7 @@ describe('exit codes by command', () => {
       /commit +[0-9a-f]{10} One, by ann.*\n +merge +[0-9a-f]{10} Merge task 1: One\n +task +1 One, by ann/,
     )
     expect(whence).toMatch(/Decided\n.*merge_request/)
-    await ends(0, ['why', 'a.txt:1', '--here', '--json'], { cwd: it.repo.dir })
+    await ends(0, ['why', 'a.txt:1', '--here', '--json', '--root', it.root], { cwd: it.repo.dir })
     await ends(4, ['why', 'none.txt:1'], at)
     await both(['rescue', 'list'], at)
     expect(await ends(0, ['rescue', 'list', '--task', '1'], at)).toContain(`${saved.slice(0, 10)}  `)

@@ -162,6 +162,8 @@ const words: Partial<Record<EventType, Say>> = {
   'clone.mended': info => `mended the clone of ${text(info.name)}${because(info.text ?? info.reason)}`,
   'clone.ready': info => `set up the clone of ${text(info.name)}`,
   'command.orphan': info => `${text(info.name)} left a command behind, pid ${text(info.pid)}${because(info.command)}`,
+  'outside.changed': info =>
+    `ran ${text(info.command)}, and outside of its view something changed meanwhile${because([info.changes].flat().join('; '))}`,
   'config.changed': info => `took config.json in hand as it is now: ${text(info.text)}`,
   'config.refused': info => `goes on without the edit${because(info.text)}`,
   'config.warning': info => `warns${because(info.text)}`,
