@@ -124,7 +124,7 @@ const split = (all: readonly string[]): { argv: readonly string[]; rest: readonl
 const takesText = new Set(['send', 'answer', 'task'])
 
 /** Options that may stand in any number: everything else given twice is a slip. */
-const many = new Set(['after', 'needs', 'skill', 'tag', 'path', 'id', 'names'])
+const many = new Set(['after', 'needs', 'skill', 'tag', 'path', 'accept', 'id', 'names'])
 
 const commands = (cli: Cli, meant: readonly Family[]): Commands => {
   let y: Commands = yargs()

@@ -37,6 +37,11 @@ export const task = (commands: Commands, cli: Cli): Commands =>
             .option('path', { type: 'string', array: true, describe: 'globs of what it may touch' })
             .option('priority', { type: 'number', describe: 'higher first (default 0)' })
             .option('verify', { type: 'string', describe: 'a command that must pass before it counts as done' })
+            .option('accept', {
+              type: 'string',
+              array: true,
+              describe: 'a command that must fail before the work and pass with it',
+            })
             .option('review', {
               type: 'boolean',
               describe: 'a teammate who is not its author reads the work before its merge',
@@ -113,6 +118,7 @@ interface Add extends Globals {
   path: string[] | undefined
   priority: number | undefined
   verify: string | undefined
+  accept: string[] | undefined
   review: boolean | undefined
   id: string | undefined
   json: boolean
@@ -142,6 +148,7 @@ const add = async (cli: Cli, args: Add): Promise<Result<number>> => {
           ...given('paths', args.path),
           ...given('priority', args.priority),
           ...given('verify', args.verify),
+          ...given('accept', args.accept),
           ...given('review', args.review),
         },
       ],

@@ -255,7 +255,7 @@ const untitled = (issue: z.core.$ZodIssue, file: string): z.core.$ZodIssue => ({
   message: `is missing${dropKind(file) === 'md' ? ': begin with a heading, "# …", or with frontmatter that has a title' : ''}`,
 })
 
-/** Takes out of `fields` what needs no schema: run state, and what is not there yet. Returns what is wrong with it. */
+/** Takes out of `fields` what needs no schema: run state. Returns what is wrong with it. */
 const unfit = (fields: Record<string, unknown>, under: readonly PropertyKey[]): string[] => {
   const reasons: string[] = []
   for (const key of [...runState, 'v']) {
@@ -267,11 +267,6 @@ const unfit = (fields: Record<string, unknown>, under: readonly PropertyKey[]): 
     reasons.push(`${keyPath([...under, 'status'])}: a new task is "pending", the supervisor moves it on; leave it out`)
     delete fields.status
   }
-  for (const key of ['accept'])
-    if (!saysNothing(fields[key])) {
-      reasons.push(`${keyPath([...under, key])}: not supported by this version yet, leave it out`)
-      delete fields[key]
-    }
   if (fields.file === null || fields.file === '') delete fields.file
   return reasons
 }

@@ -50,6 +50,7 @@ export interface HandEdit {
   readonly description?: string
   readonly priority?: number
   readonly verify?: string | null
+  readonly accept?: readonly string[]
   readonly dependsOn?: readonly string[]
   readonly cancel?: boolean
 }
@@ -123,6 +124,7 @@ const Editable = TaskDrop.pick({
   description: true,
   priority: true,
   verify: true,
+  accept: true,
   dependsOn: true,
   blockedBy: true,
 }).partial()

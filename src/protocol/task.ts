@@ -103,7 +103,11 @@ export const TaskDrop = z.strictObject({
   skills: z.array(text).optional(),
   priority: z.number().int().min(-1000).max(1000).optional(),
   verify: text.nullable().optional(),
-  accept: z.array(text).optional(),
+  /** Each is a command, and one alone may stand without the list. */
+  accept: z
+    .union([text.transform(one => [one]), z.array(text)])
+    .pipe(z.array(text.refine(one => one.trim() !== '', 'must not be empty')))
+    .optional(),
   review: z.boolean().optional(),
   paths: z.array(text).optional(),
   needsPlan: z.boolean().optional(),
@@ -173,7 +177,16 @@ export const runState = [
 ] as const
 
 /** Fields of a task file that a person may edit by hand; `status` only to `cancelled`. */
-export const editable = ['title', 'description', 'priority', 'dependsOn', 'blockedBy', 'verify', 'status'] as const
+export const editable = [
+  'title',
+  'description',
+  'priority',
+  'dependsOn',
+  'blockedBy',
+  'verify',
+  'accept',
+  'status',
+] as const
 
 /** A task as its file shows it. */
 export interface TaskFile extends Task {

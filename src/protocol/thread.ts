@@ -41,6 +41,8 @@ export interface AssignedTask {
   /** What its claim was sent back with, if it was. */
   readonly error: string | null
   readonly verify: readonly string[]
+  /** Commands that must fail without the work and pass with it. */
+  readonly accept: readonly string[]
   readonly paths: readonly string[]
   readonly branch: string | null
   /** The commit the branch starts at when it is new: the trunk's head, in the hub. */

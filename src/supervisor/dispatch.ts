@@ -230,6 +230,7 @@ export class Dispatch {
       attempt: task.attempts,
       error: task.returns > 0 ? task.error : null,
       verify: verifyCommands(this.#core, task),
+      accept: task.accept,
       paths: task.paths,
       branch: task.branch,
       start,

@@ -114,6 +114,7 @@ export const reviewOf = (
       `The task:\n${short(task.description || '(no description)', longest.description, `the whole: task get ${task.id}`)}`,
       ...(task.paths.length > 0 ? [`It may touch: ${task.paths.join(', ')}`] : []),
       `What ${owner} says of it:\n${short(task.claimed?.summary || '(nothing)', longest.summary, '')}`,
+      ...(task.accept.length > 0 ? [`Must fail without the work and pass with it: ${task.accept.join('; ')}`] : []),
       verify.length > 0
         ? `Checked by the supervisor after an approval: ${verify.join('; ')}`
         : 'No command checks it: your word is what it gets.',

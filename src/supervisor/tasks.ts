@@ -12,6 +12,7 @@ export interface TaskEdit {
   readonly description?: string
   readonly priority?: number
   readonly verify?: string | null
+  readonly accept?: readonly string[]
   readonly dependsOn?: readonly string[]
   readonly blockedBy?: readonly string[]
   readonly cancel?: boolean
@@ -168,14 +169,17 @@ export class Tasks {
       if (cycle)
         return fail('refused', `task ${id} would wait for itself: ${cycle.join(' → ')}`, 'take one of these edges out')
     }
-    const { title, description, priority, verify } = change
+    const { title, description, priority, verify, accept } = change
     if (title !== undefined && title.trim() === '') return fail('invalid', `task ${id}: the title is empty`)
+    if (accept !== undefined && task.claimed)
+      return fail('refused', `task ${id} is claimed done: what it accepts stands until that is decided`)
     const next: Task = {
       ...task,
       ...(title === undefined ? {} : { title }),
       ...(description === undefined ? {} : { description }),
       ...(priority === undefined ? {} : { priority }),
       ...(verify === undefined ? {} : { verify }),
+      ...(accept === undefined ? {} : { accept: [...accept] }),
       ...(edges === undefined ? {} : { dependsOn: edges }),
       updatedAt: iso(this.#clock.wall()),
     }

@@ -12,6 +12,7 @@ export const writeTaskFile = (home: string, task: AssignedTask, at: string): voi
     `task ${task.id}, attempt ${task.attempt}, in hand since ${at}`,
     ...(task.branch === null ? [] : [`branch ${task.branch}`]),
     ...(task.paths.length === 0 ? [] : [`paths: ${task.paths.join(', ')}`]),
+    ...(task.accept.length === 0 ? [] : [`must fail without the work and pass with it: ${task.accept.join('; ')}`]),
     ...(task.verify.length === 0 ? [] : [`counts as done when this passes: ${task.verify.join('; ')}`]),
   ]
   const returned = task.error === null ? '' : `\n## Sent back\n\n${task.error}\n`

@@ -37,6 +37,9 @@ export const taskItem = (task: AssignedTask): TaskItem => ({
   description: [
     shorten(withoutHeading(task.description, task.title), longestDescription, 'the whole is in TASK.md'),
     task.paths.length > 0 ? `It is about these paths: ${task.paths.join(', ')}` : '',
+    task.accept.length > 0
+      ? `Each of these must fail without your work and pass with it: ${task.accept.join('; ')}`
+      : '',
     task.verify.length > 0 ? `It counts as done when this passes: ${task.verify.join('; ')}` : '',
   ]
     .filter(Boolean)

@@ -147,6 +147,7 @@ const whole = (shown: TaskShown): string =>
     ...(shown.dependsOn.length > 0 ? [`depends on: ${shown.dependsOn.join(', ')}`] : []),
     ...(shown.branch ? [`branch: ${shown.branch}`] : []),
     ...(shown.verify ? [`verify: ${shown.verify}`] : []),
+    ...(shown.accept.length > 0 ? [`accept: ${shown.accept.join('; ')}`] : []),
     ...(shown.error ? [`last: ${shown.error}`] : []),
     ...(shown.result
       ? [`result: ${shown.result.outcome}${shown.result.summary ? `, ${shown.result.summary}` : ''}`]

@@ -160,6 +160,7 @@ export const task = (id: string, more: Partial<AssignedTask> = {}): AssignedTask
   attempt: 1,
   error: null,
   verify: [],
+  accept: [],
   paths: [],
   branch: null,
   start: null,

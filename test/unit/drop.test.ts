@@ -70,15 +70,23 @@ describe('JSON drops', () => {
     expect(reasons('a.md', 'No heading at all').join()).toMatch(/^title: is missing: begin with a heading/)
   })
 
-  test('run state and what is not there yet are refused by name, unless they say nothing', () => {
+  test('accept is a list of commands, or one; one that says nothing is refused', () => {
+    const parsed = (name: string, text: string) => {
+      const drop = parse(name, text)
+      return drop.ok ? drop.drops.map(({ accept }) => accept) : drop.reasons
+    }
+    expect(parsed('a.json', '{"title":"a","accept":["npm test","make x"]}')).toEqual([['npm test', 'make x']])
+    expect(parsed('a.md', '---\naccept: npm test\nreview: true\n---\n# A\n')).toEqual([['npm test']])
+    expect(parsed('a.yaml', 'title: a\naccept:\n  - npm test\n')).toEqual([['npm test']])
+    expect(parsed('a.json', '{"title":"a","accept":["npm test"," "]}')).toEqual(['accept[1]: must not be empty'])
+  })
+
+  test('run state is refused by name, unless it says nothing', () => {
     expect(reasons('a.json', '{"title":"a","owner":"bob","attempts":2,"status":"completed","v":1}')).toEqual([
       'owner: set by the supervisor, leave it out',
       'attempts: set by the supervisor, leave it out',
       'v: set by the supervisor, leave it out',
       'status: a new task is "pending", the supervisor moves it on; leave it out',
-    ])
-    expect(reasons('a.json', '{"title":"a","accept":["x"]}')).toEqual([
-      'accept: not supported by this version yet, leave it out',
     ])
     const nothing = '{"title":"a","owner":null,"attempts":0,"result":null,"error":"","review":false,"accept":[]}'
     expect(reasons('a.json', nothing)).toEqual([])

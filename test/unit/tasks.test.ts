@@ -72,6 +72,19 @@ describe('adding tasks', () => {
     })
   })
 
+  it('takes what a task accepts from a hand while it is not claimed done', () => {
+    const { tasks } = setup()
+    const [id = ''] = add(tasks, { title: 'a', accept: ['make a'] })
+    expect(unwrap(tasks.edit(id, { accept: ['make b'] }, 'human')).value.accept).toEqual(['make b'])
+    tasks.move(id, 'supervisor', { move: 'start', owner: 'ann', branch: null })
+    expect(unwrap(tasks.edit(id, { accept: ['make c'] }, 'human')).value.accept).toEqual(['make c'])
+    tasks.move(id, 'ann', { move: 'claim', head: null, summary: '' })
+    expect(tasks.edit(id, { accept: [] }, 'human')).toMatchObject({
+      ok: false,
+      fault: { code: 'refused', message: `task ${id} is claimed done: what it accepts stands until that is decided` },
+    })
+  })
+
   it('adds nothing a second time under the same key, and finishes what a crash cut short', () => {
     const { store, tasks } = setup()
     const from = { by: 'human', key: 'k', file: 'two.json' }

@@ -3,12 +3,14 @@ import type { TaskDrop } from '../../protocol/task.ts'
 import { renderMerge } from './merge.ts'
 import { indented, oneLine, type Paint, table, when } from './text.ts'
 
-const proposed = ({ title, dependsOn = [], blockedBy = [], assignee, verify }: TaskDrop): string =>
+const proposed = ({ title, dependsOn = [], blockedBy = [], assignee, verify, accept = [], review }: TaskDrop): string =>
   [
     title,
     ...(assignee ? [`for ${assignee}`] : []),
     ...(dependsOn.length + blockedBy.length > 0 ? [`after ${[...dependsOn, ...blockedBy].join(', ')}`] : []),
     ...(verify ? [`verified by ${verify}`] : []),
+    ...(accept.length > 0 ? [`accepted by ${accept.join(' and ')}`] : []),
+    ...(review ? ['to be reviewed'] : []),
   ].join('; ')
 
 /** Everything about one request, as text; while it waits also what comes of an approval. */
