@@ -63,9 +63,7 @@ const checkTasks = (root: string, tasks: readonly Value[], entries: readonly Ent
       continue
     }
     const shown = read(file)
-    // Who had a task, and who gets it no more, is the supervisor's to know: its file does not say it.
-    const { givenTo: _given, notFor: _not, ...said } = task
-    for (const [key, value] of Object.entries(said))
+    for (const [key, value] of Object.entries(task))
       if (!isDeepStrictEqual(shown[key], value))
         out.push(`${file}: ${key} is ${JSON.stringify(shown[key])}, in the journal ${JSON.stringify(value)}`)
     const open = (task.dependsOn as string[]).filter(each => status.get(each) !== 'completed')
