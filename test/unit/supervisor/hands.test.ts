@@ -38,6 +38,7 @@ const fetched = { head: 'head', commits: 1, files: [], replaced: null }
 /** Only what an act on tasks asks of a hub; `wait` is passed by everything that fetches from a clone. */
 const fakeHub = (wait: Promise<void>, trunk: () => Promise<string> = async () => 'trunk'): Hub => {
   const hub: Partial<Hub> = {
+    brings: async () => ok({ commits: 1, files: [] }),
     fetchBranch: async () => {
       await wait
       return ok(fetched)
