@@ -28,9 +28,9 @@ import {
   preview,
   showMerge,
 } from './merge.ts'
-import { countCommits, type HubRepository, isAncestor, needRef, readRef, refs } from './repository.ts'
+import { countCommits, type HubRepository, isAncestor, needRef, readRef, recordedBase, refs } from './repository.ts'
 import { listSaved, restoreAsBranch, restoreAsFolder } from './rescue.ts'
-import { bindGit, type Environment, type Git, line } from './run.ts'
+import { bindGit, type Environment, type Git } from './run.ts'
 import { type Fetched, fetchBranch, fetchRescue } from './transfer.ts'
 import { type Unmergeable, unmergeable } from './unmergeable.ts'
 import { inspectWorkspace, type Workspace } from './workspace.ts'
@@ -156,12 +156,6 @@ export const openHub = async (options: HubOptions): Promise<Result<Hub>> => {
     }
   }
   return ok(assemble(hub, made, mended))
-}
-
-/** The branch that the hub was made from or last told: checking out another one in the workspace changes no base. */
-const recordedBase = async (git: Git): Promise<string | undefined> => {
-  const told = await git(['config', '--get', 'team.base'], { codes: [0, 1, 128] })
-  return told.ok && told.value.code === 0 ? line(told.value) : undefined
 }
 
 const assemble = (opened: HubRepository, made: boolean, mended: readonly string[]): Hub => {

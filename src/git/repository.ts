@@ -107,3 +107,9 @@ export const commitTree = async (
   })
   return made.ok ? ok(line(made.value)) : made
 }
+
+/** The branch that the hub was made from or last told: checking out another one in the workspace changes no base. */
+export const recordedBase = async (git: Git): Promise<string | undefined> => {
+  const told = await git(['config', '--get', 'team.base'], { codes: [0, 1, 128] })
+  return told.ok && told.value.code === 0 ? line(told.value) : undefined
+}

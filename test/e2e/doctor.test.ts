@@ -195,3 +195,27 @@ test('a hub that is gone or no repository is for a person to mend: doctor says h
   await teamOk(['up', '--once', '--root', root])
   expect((await doctor(root)).checks.filter(check => check.what === 'hub')).toEqual([])
 })
+
+test('a repository that cannot be worked on, and a base that is gone, are found by doctor before team up, with the remedy', async () => {
+  const { root, repo } = gitTeam({ teammates: [{ name: 'alice' }] })
+  const found = async () => {
+    const { code, checks } = await doctor(root)
+    return [code, checks.filter(check => check.what === 'repository')]
+  }
+  repo.git('checkout', '-q', '--detach')
+  expect(await found()).toEqual([
+    1,
+    [expect.objectContaining({ state: 'fail', remedy: expect.stringMatching(/^check out a branch/) })],
+  ])
+  repo.git('switch', '-q', 'main')
+  expect(await found()).toEqual([
+    0,
+    [expect.objectContaining({ state: 'ok', detail: expect.stringContaining('base main at') })],
+  ])
+  await teamOk(['up', '--once', '--root', root])
+  repo.git('branch', '-m', 'main', 'next')
+  expect(await found()).toEqual([
+    0,
+    [expect.objectContaining({ state: 'warn', remedy: expect.stringMatching(/^set "base": "next" in config\.json/) })],
+  ])
+})

@@ -13,6 +13,7 @@ import { connectDaemon } from '../connect-daemon.ts'
 import { plural } from '../render/text.ts'
 import { leftoverChecks, mendLeftovers } from './leftovers.ts'
 import type { Check } from './machine.ts'
+import { repositoryChecks } from './repository.ts'
 import { savedChecks } from './saved.ts'
 
 const good = (what: string, detail: string): Check => ({ what, state: 'ok', detail, remedy: null })
@@ -55,6 +56,7 @@ export const rootChecks = async (cli: Cli, root: string, probe: Probe, isFixing:
       remedy: probe.remedy ?? 'Set "sandbox": "prefer" or "off" in config.json.',
     })
   checks.push(...models(cli, loaded.value), await daemon(root), ...(await journal(cli, root)), ...left(root))
+  checks.push(...(await repositoryChecks(cli, root, loaded.value)))
   checks.push(...(await savedChecks(cli, root, loaded.value)))
   if (isFixing) {
     const mended = await mendLeftovers(cli, root, loaded.value)
