@@ -214,3 +214,24 @@ test.skipIf(spawnSync('bwrap', ['--ro-bind', '/', '/', 'true']).status !== 0)(
     expect((await requestOf(team.root, 'req_1')).effect).toMatchObject({ outcome: 'failed', detail: 'exit 1' })
   },
 )
+
+test('without a sandbox a change outside of the view is told to the teammate each time, and to the human once', async () => {
+  const shot = `node -e "require('fs').appendFileSync('team/AGENTS.md', 'x')"`
+  const team = await scriptedTeam(
+    { alice: steps(bash(shot), bash(shot), done('knows')) },
+    { mode: 'dir', permissions: { allow: ['node *'] } },
+  )
+  mkdirSync(join(team.root, 'team'), { recursive: true })
+  writeFileSync(join(team.root, 'team', 'AGENTS.md'), 'rules')
+  await teamOk(['task', 'add', 'Shoot', '--root', team.root])
+  await team.up()
+  await completed(team.root)
+  const told = results(team.requests('alice').at(-1)).filter(text => text.includes('outside of your view'))
+  expect(told).toHaveLength(2)
+  expect(told[0]).toContain('team/AGENTS.md changed')
+  const { items } = await ask(team.root, 'inbox.read', { name: 'user' })
+  const news = items.filter(({ stored }) => stored.message.content.includes('outside of its view'))
+  expect(news.map(({ stored }) => stored.message.content)).toEqual([expect.stringMatching(/team\/AGENTS\.md changed/)])
+  const { entries } = await ask(team.root, 'events', {})
+  expect(entries.filter(({ event }) => event === 'outside.changed')).toHaveLength(2)
+})

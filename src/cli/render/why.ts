@@ -1,4 +1,5 @@
 import type { WhyShown } from '../../protocol/work.ts'
+import { renderMerge } from './merge.ts'
 import { renderRequests } from './status.ts'
 import { indented, oneLine, type Paint, table, when } from './text.ts'
 
@@ -34,6 +35,8 @@ export const renderWhy = (why: WhyShown, now: number, c: Paint): string => {
     const reasons = requests.flatMap(({ id, reason }) => (reason === null ? [] : [`  ${id}: ${oneLine(reason, 400)}`]))
     parts.push([c.bold('Decided'), renderRequests(requests, now, c), ...reasons].join('\n'))
   }
+  const proof = renderMerge(requests, c)
+  if (proof !== null) parts.push(`${c.bold('Proof')}\n${proof}`)
   if (messages.length > 0)
     parts.push(
       [
