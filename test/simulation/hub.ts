@@ -118,7 +118,8 @@ export class SimHub {
       has: async () => true,
       holds: async () => ok(false),
       unmergeable: async () => ok([]),
-      brings: () => op(() => ok({ commits: 1, files: ['a.txt'] })),
+      // Which paths a branch touches is not simulated: none that its task may not.
+      brings: () => op(() => ok({ commits: 1, files: [] })),
       preview: (head, into = this.trunk) =>
         op(() =>
           this.conflicts.has(head)
