@@ -1,6 +1,8 @@
 import type { Graph } from '../protocol/graph.ts'
+import { isOfClaim } from '../protocol/request.ts'
 import type { TaskShown } from '../protocol/rpc.ts'
 import type { Task } from '../protocol/task.ts'
+import type { Requests } from './requests.ts'
 import type { Tasks } from './tasks.ts'
 
 /** A task as a screen shows it: everything derived is derived here, nothing of it is stored. */
@@ -16,7 +18,7 @@ export const shown = (task: Task, rev: number, graph: Graph): TaskShown => {
     case 'completed':
       return task.result?.outcome === 'unverified'
         ? say('unverified', 'completed, but nothing proved it')
-        : say('completed', null)
+        : say('completed', task.result?.outcome === 'merged' ? 'verified and merged' : 'verified')
     case 'failed':
     case 'cancelled':
       // Cancelled without a reason, the word alone says it.
@@ -34,17 +36,25 @@ export const shown = (task: Task, rev: number, graph: Graph): TaskShown => {
           `for ${missing.map(id => `"${id}"`).join(', ')}, which ${missing.length === 1 ? 'does' : 'do'} not exist yet`,
         )
       const why = blockedBy.map(id => {
-        const status = graph.get(id)?.status
-        return status === 'failed' || status === 'cancelled' ? `${id} (${status})` : id
+        const other = graph.get(id)
+        if (other?.status === 'failed' || other?.status === 'cancelled') return `${id} (${other.status})`
+        return other?.claimed ? `${id} (claimed done, not proven yet)` : id
       })
       return say('blocked', `by ${why.join(', ')}`)
     }
   }
 }
 
-/** One that is there, as a screen shows it. */
-export const shownOf = ({ tasks }: { readonly tasks: Tasks }, id: string): TaskShown => {
+/** One that is there, as a screen shows it: with the request that it waits for, and on whom. */
+export const shownOf = (
+  { tasks, requests }: { readonly tasks: Tasks; readonly requests: Requests },
+  id: string,
+): TaskShown => {
   const rec = tasks.get(id)
   if (!rec) throw new Error(`task ${id} vanished`)
-  return shown(rec.value, rec.rev, tasks.graph)
+  const task = shown(rec.value, rec.rev, tasks.graph)
+  const asked = requests.waitingAbout(id).at(-1)
+  if (asked === undefined) return task
+  const whom = asked.status !== 'needs_info' ? asked.to : isOfClaim(asked) ? asked.data.owner : asked.from
+  return { ...task, why: [task.why, `${asked.id} waits for ${whom}`].filter(Boolean).join('; ') }
 }

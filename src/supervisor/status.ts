@@ -7,7 +7,7 @@ import type { Probe } from '../sandbox/shell.ts'
 import type { Core } from './core.ts'
 import { heldUp } from './held-up.ts'
 import { humanInbox } from './mail.ts'
-import { shown } from './shown.ts'
+import { shownOf } from './shown.ts'
 import { stranded } from './stranded.ts'
 import type { ThreadStatus } from './threads.ts'
 
@@ -26,15 +26,10 @@ export const makeStatus = async (
 ): Promise<Status> => {
   const { store, tasks, config, members, hub, mail, requests } = core
   const list: TaskShown[] = []
-  for (const [, { value, rev }] of store.tasks.list()) {
-    const task = shown(value, rev, tasks.graph)
+  for (const [id, { value }] of store.tasks.list()) {
+    const task = shownOf(core, id)
     const bar = task.shown === 'ready' ? core.leases.bar(value, null) : null
-    const asked = requests.waitingAbout(value.id).at(-1)
-    const waits = [
-      ...(bar === null ? [] : [`waits for ${bar}`]),
-      ...(asked ? [`${asked.id} waits for ${asked.status === 'needs_info' ? asked.from : asked.to}`] : []),
-    ]
-    list.push(waits.length === 0 ? task : { ...task, why: [task.why, ...waits].filter(Boolean).join('; ') })
+    list.push(bar === null ? task : { ...task, why: [task.why, `waits for ${bar}`].filter(Boolean).join('; ') })
   }
   // A hub that is broken takes nothing off the screen but where it stands, and is told there.
   const seen = hub ? await hub.standing().then(ok, error => ({ ok: false as const, fault: asFault(error) })) : ok(null)

@@ -27,7 +27,7 @@ const stale = ({ tasks }: Ledger, request: Request): string | null => {
   if (!task) return null
   if (request.type === 'review_request') {
     const { attempt, head } = request.data
-    const isSame = task.attempts === attempt && task.claimed !== null && task.claimed.head === head
+    const isSame = !isEnded(task) && task.attempts === attempt && task.claimed !== null && task.claimed.head === head
     return isSame ? null : `task ${task.id} moved on`
   }
   if (request.type !== 'merge_request')

@@ -138,7 +138,9 @@ const row = (shown: TaskShown): string => {
   const who = shown.owner ? `, ${shown.owner}` : shown.assignee ? `, for ${shown.assignee}` : ''
   const blocked =
     shown.blockedBy.length > 0 && shown.status === 'pending' ? `, blocked by ${shown.blockedBy.join(' ')}` : ''
-  return `${shown.id} [${shown.status}${who}${blocked}] ${cut(shown.title, 200)}`
+  // Said to be done is not done, and done without a proof is told as that.
+  const state = shown.shown === 'claimed' || shown.shown === 'unverified' ? shown.shown : shown.status
+  return `${shown.id} [${state}${who}${blocked}] ${cut(shown.title, 200)}`
 }
 
 const whole = (shown: TaskShown): string =>

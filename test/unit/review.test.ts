@@ -3,6 +3,7 @@ import { clock } from '../../src/lib/clock.ts'
 import { unwrap } from '../../src/lib/result.ts'
 import { nextOfReview, reviewerFor, reviewersDue, reviewOf } from '../../src/supervisor/review.ts'
 import { unfit } from '../../src/supervisor/schedule.ts'
+import { shownOf } from '../../src/supervisor/shown.ts'
 import { stranded } from '../../src/supervisor/stranded.ts'
 import { withdrawStale } from '../../src/supervisor/withdraw.ts'
 import { coreOf } from '../support/core.ts'
@@ -51,6 +52,25 @@ test('chosen to read it: free first, then not the lead, then who reviewed least;
   expect(reviewerFor(it.core, claimed(it, third, 'ann'))).toBe('ben')
   const alone = team({ name: 'lea', model: { provider: 'runbook' } })
   expect(reviewerFor(alone.core, claimed(alone, added(alone, 'Alone'), 'ann'))).toBe('human')
+})
+
+test('a claim is shown as one, with whom it waits for; what depends on it says that it is not proven; proven is another word', () => {
+  const it = team({ name: 'lea' }, { name: 'ben' })
+  const id = added(it, 'First')
+  const next = added(it, 'Next', { blockedBy: [id] })
+  claimed(it, id, 'ann')
+  const { id: request } = asked(it, id)
+  const screen = (of: string) => shownOf(it.core, of)
+  expect(screen(id)).toMatchObject({
+    shown: 'claimed',
+    why: `ann says it is done; not proven yet; ${request} waits for ben`,
+  })
+  expect(screen(next)).toMatchObject({ shown: 'blocked', why: `by ${id} (claimed done, not proven yet)` })
+  unwrap(it.core.requests.decide(request, 'ben', 'ask', 'why?'))
+  expect(screen(id).why).toMatch(new RegExp(`${request} waits for ann$`))
+  it.core.tasks.move(id, 'supervisor', { move: 'complete', result: { outcome: 'merged', summary: '', commit: 'c' } })
+  expect(screen(id)).toMatchObject({ shown: 'completed', why: 'verified and merged' })
+  expect(screen(next).shown).toBe('ready')
 })
 
 test('only who is asked decides, never the author; a claim of another head, or of no head, is another claim', () => {

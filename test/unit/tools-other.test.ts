@@ -199,6 +199,8 @@ describe('task', () => {
     dependsOn: ['3'],
     branch: 'team/task-7',
     verify: null,
+    accept: [],
+    shown: 'working',
     error: null,
     result: null,
   }
@@ -242,6 +244,18 @@ describe('task', () => {
     )
     await use(asked, 'bash', { command: 'git switch -q -c other' })
     expect((await use(asked, 'task', { action: 'complete', summary: 's' })).text).toMatch(/^error: repo\/ is on other/)
+  })
+
+  test('what is only said to be done, or was proven by nothing, is told as that', async () => {
+    const tasks = [
+      { ...shown, shown: 'claimed' },
+      { ...shown, id: '8', status: 'completed', shown: 'unverified' },
+      { ...shown, id: '9', status: 'completed', shown: 'completed' },
+    ]
+    const asked = toolContext(context.view, { ...answers, 'task.list': () => ({ tasks }) })
+    expect((await use(asked, 'task', { action: 'list' })).text).toBe(
+      '3 tasks\n7 [claimed, alice] T\n8 [unverified, alice] T\n9 [completed, alice] T',
+    )
   })
 
   test('shows the board and one task, and wants what an action needs', async () => {

@@ -118,10 +118,10 @@ const tasks = (status: Status, c: Paint): string => {
 }
 
 export const taskColour = (word: string, c: Paint): string => {
-  if (word === 'working' || word === 'claimed') return c.green(word)
+  if (word === 'working') return c.green(word)
   if (word === 'completed') return c.dim(word)
   if (word === 'failed') return c.red(word)
-  return word === 'blocked' || word === 'waiting' || word === 'unverified' ? c.yellow(word) : word
+  return ['claimed', 'blocked', 'waiting', 'unverified'].includes(word) ? c.yellow(word) : word
 }
 
 /** One line a task: id, state, owner, title, and why it stands where it stands. */
