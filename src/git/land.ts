@@ -27,6 +27,10 @@ export const land = async (hub: HubRepository): Promise<Result<LandReport>> => {
     )
   const git: Git = (args, more) =>
     hub.anywhere(['-c', 'core.hooksPath=/dev/null', ...args], { cwd: top, as: 'user', ...more })
+  const trunk = await needRef(hub.git, hub.trunkRef, `the trunk ${hub.trunkName}`)
+  if (!trunk.ok) return trunk
+  const base = await readBase(hub.anywhere, workspace, hub.dir)
+  if (!base.ok) return base
   const signed = await git(['config', '--type=bool', '--get', 'merge.verifySignatures'], { codes: [0, 1] })
   if (!signed.ok) return signed
   if (signed.value.stdout.trim() === 'true')
@@ -35,10 +39,6 @@ export const land = async (hub: HubRepository): Promise<Result<LandReport>> => {
       `merge.verifySignatures is set for ${top}, and the commits of teammates are not signed`,
       `git -C ${shellWord(top)} config merge.verifySignatures false, then land again`,
     )
-  const trunk = await needRef(hub.git, hub.trunkRef, `the trunk ${hub.trunkName}`)
-  if (!trunk.ok) return trunk
-  const base = await readBase(hub.anywhere, workspace, hub.dir)
-  if (!base.ok) return base
   const report = { from: base.value, to: trunk.value, branch }
   const taken = await git([
     'fetch',

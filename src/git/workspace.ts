@@ -201,6 +201,12 @@ export const submoduleIn = async (git: Git, dir: string, commit: string): Promis
 /** The base branch's commit in the person's repository now. Where that branch is gone, a `config` fault that says what can be done. */
 export const readBase = async (git: Git, workspace: Workspace, hubDir: string): Promise<Result<string>> => {
   const { baseName, baseRef, dir, top } = workspace
+  if (!existsSync(dir))
+    return fail(
+      'config',
+      `the workspace ${dir} is gone`,
+      'put it back, or name where it is as "workspace" in config.json, then team down and team up',
+    )
   const head = await git(['rev-parse', '-q', '--verify', `${baseRef}^{commit}`], { cwd: dir, codes: [0, 1, 128] })
   if (!head.ok) return head
   if (head.value.code === 0) return ok(line(head.value))

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { openHub } from '../../src/git/hub.ts'
@@ -241,4 +242,18 @@ test('E03 a base rewritten since it was looked at: landing says once what it wou
   expect(repo.git('rev-parse', 'main')).toBe(before)
   expect(await landTrunk(core)).toMatchObject({ ok: true, value: { to: head } })
   expect(await hub.standing()).toMatchObject({ base: head, ahead: 0 })
+})
+
+test('a workspace that is moved away stops no work: it is said, by landing too, and all goes on once it is back', async () => {
+  const { repo, hub, work, base, notices, told } = await setup(undefined)
+  renameSync(repo.dir, `${repo.dir}.away`)
+  await base.bring()
+  const head = work({ 'a.txt': 'team\n' })
+  const gone = /the workspace .* is gone/
+  expect([notices.problems(), told()]).toEqual([[expect.stringMatching(gone)], [expect.stringMatching(gone)]])
+  expect(await hub.land()).toMatchObject({ ok: false, fault: { code: 'config', message: expect.stringMatching(gone) } })
+  renameSync(`${repo.dir}.away`, repo.dir)
+  await base.bring()
+  expect(notices.problems()).toEqual([])
+  expect(await hub.land()).toMatchObject({ ok: true, value: { to: head } })
 })
