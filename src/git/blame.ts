@@ -1,7 +1,9 @@
-import { isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { existsSync, realpathSync } from 'node:fs'
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { type HubRepository, isAncestor, readRef } from './repository.ts'
 import { type Git, type GitOutput, line as oneLine } from './run.ts'
+import { unquotePath } from './script.ts'
 
 /** Who last wrote a line, as git sees it through moves and copies. */
 export interface Blame {
@@ -60,8 +62,15 @@ const pathIn = (hub: HubRepository, file: string, cwd: string): string | null =>
     return rel === '' || rel === '..' || rel.startsWith(`..${sep}`) || isAbsolute(rel) ? null : rel
   }
   const isWithin = cwd === top || inside(cwd) !== null
-  const path = inside(isAbsolute(file) ? file : isWithin ? resolve(cwd, file) : join(dir, file))
+  const path = inside(isAbsolute(file) ? throughLinks(file) : isWithin ? resolve(cwd, file) : join(dir, file))
   return path === null ? null : path.split(sep).join('/')
+}
+
+/** The same place with the links on the way to its folder followed, as far as that is there; what is not may be on the trunk. */
+const throughLinks = (path: string): string => {
+  const parent = dirname(path)
+  if (parent === path) return path
+  return join(existsSync(parent) ? realpathSync(parent) : throughLinks(parent), basename(path))
 }
 
 const parsed = ({ stdout }: GitOutput): Pick<Blame, 'text' | 'commit'> => {
@@ -71,7 +80,7 @@ const parsed = ({ stdout }: GitOutput): Pick<Blame, 'text' | 'commit'> => {
   const text = rows.find(row => row.startsWith('\t'))?.slice(1) ?? ''
   if (/^0+$/.test(id)) return { text, commit: null }
   const at = new Date(Number(value('author-time')) * 1000).toISOString()
-  const path = value('filename')
+  const path = unquotePath(value('filename'))
   return { text, commit: { id, author: value('author'), at, subject: value('summary'), path, line: Number(from) } }
 }
 

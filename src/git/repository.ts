@@ -76,7 +76,7 @@ export const moveRef = async (git: Git, ref: string, next: string, old: string, 
   const now = await readRef(git, ref)
   if (!now.ok) return now
   const name = ref.replace('refs/heads/', '')
-  return now.value === old
+  return (now.value ?? '0'.repeat(old.length)) === old
     ? fail('io', `${name} could not be moved: ${done.value.stderr.trim()}`)
     : fail(
         'conflict',

@@ -1,9 +1,20 @@
-import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs'
+import {
+  accessSync,
+  constants,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
 import type { Restored, SavedShown as Saved } from '../protocol/work.ts'
 import { brokenPart } from './damage.ts'
-import { halfMade, readInside, removeHalfMade } from './inside.ts'
+import { halfMade, readInside } from './inside.ts'
 import { type HubRepository, moveRef, readRef, refs } from './repository.ts'
 import { type Git, uploadPack } from './run.ts'
 
@@ -151,18 +162,29 @@ export const restoreAsBranch = (hub: HubRepository, ref: string, commit: string,
     return made.ok ? ok(done) : fail('refused', made.fault.message, 'give another name by --branch', made.fault)
   })
 
+const ifWritable = (folder: string): Result<null> => {
+  try {
+    accessSync(folder, constants.W_OK)
+    return ok(null)
+  } catch (cause) {
+    return fail('refused', `${folder} cannot be written to`, 'name a folder elsewhere', cause)
+  }
+}
+
 /** Writes the files of a commit of the hub to a folder that is not there yet, or is empty: whole, or not at all. */
 export const restoreAsFolder = async (
   hub: HubRepository,
   commit: string,
   folder: string,
 ): Promise<Result<Restored>> => {
+  const parent = dirname(folder)
+  if (!existsSync(parent) || !statSync(parent).isDirectory()) return fail('usage', `there is no folder ${parent}`)
+  const writable = ifWritable(parent)
+  if (!writable.ok) return writable
   const stat = lstatSync(folder, { throwIfNoEntry: false })
   if (stat && !(stat.isDirectory() && readdirSync(folder).length === 0))
     return fail('refused', `${folder} is there already: it is left as it is`, 'name a new folder, or an empty one')
-  const parent = lstatSync(dirname(folder), { throwIfNoEntry: false })
-  if (!parent) return fail('usage', `there is no folder ${dirname(folder)}`)
-  removeHalfMade(folder)
+  // What a crash left beside it stays there: in a person's folder nothing is removed by its name.
   const fresh = halfMade(folder)
   mkdirSync(fresh)
   const index = `${fresh}.index`

@@ -10,8 +10,12 @@ const mark = '@@team'
 /** A word that the shell takes as it is. */
 export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
+/** The first line of each of them: what is told of it where a command is told. */
+export const ownScript = '# git in the clone, as the team itself calls it, with the hooks there'
+
 /** What every script starts with: only the clone it stands in, never a repository around it. */
-export const preamble = (lockSeconds: number) => `set -u
+export const preamble = (lockSeconds: number) => `${ownScript}
+set -u
 export LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_EDITOR=true GIT_MERGE_AUTOEDIT=no
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_COMMON_DIR GIT_NAMESPACE GIT_PREFIX
 say() { printf '\\n${mark} %s\\n' "$*"; }

@@ -1,6 +1,7 @@
 import { lstatSync, readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { type Environment, type Git, git, zParts } from '../git/run.ts'
+import { ownScript } from '../git/script.ts'
 import { errnoOf } from '../lib/files.ts'
 import type { Shell } from '../sandbox/shell.ts'
 
@@ -19,7 +20,7 @@ export interface OutsideOptions {
   readonly onChange: (changes: readonly string[], command: string) => void
 }
 
-/** What was seen: by its name in words, a stamp that is another one once it changed. */
+/** What was seen: by its name in words, a stamp that is another one once it changed; what git says of a file stands in front. */
 type Seen = ReadonlyMap<string, string>
 
 const most = 10
@@ -35,7 +36,8 @@ export const watchOutside = (shell: Shell, o: OutsideOptions): Shell => {
       if ('refused' in result) return result
       const changes = changed(before, await look(o))
       if (changes.length === 0) return result
-      o.onChange(changes, options.command)
+      const isOwn = options.trusted === true && options.command.startsWith(`${ownScript}\n`)
+      o.onChange(changes, isOwn ? ownScript.slice(2) : options.command)
       return { ...result, output: `${result.output}\n${toldOutside(changes)}` }
     },
   }
@@ -48,10 +50,25 @@ const changed = (before: Seen, after: Seen): string[] => {
   const found = [...after].filter(([what, stamp]) => before.get(what) !== stamp)
   const gone = [...before.keys()].filter(what => !after.has(what))
   const all = [
-    ...found.map(([what]) => (before.has(what) ? `${what} changed` : `${what} is new`)),
-    ...gone.map(what => `${what} is gone`),
+    ...found.map(([what, stamp]) => `${what} ${before.has(what) ? 'changed' : appeared(stamp)}`),
+    ...gone.map(what => `${what} ${disappeared(before.get(what) ?? '')}`),
   ].sort()
   return all.length <= most ? all : [...all.slice(0, most), `and ${all.length - most} more`]
+}
+
+const ofGit = (stamp: string): string | null => /^file (..) /.exec(stamp)?.[1] ?? null
+
+/** A file of which git had nothing to say before. */
+const appeared = (stamp: string): string => {
+  const word = ofGit(stamp)
+  if (word === null || word === '??' || word.startsWith('A')) return 'is new'
+  return word.includes('D') ? 'is gone' : 'changed'
+}
+
+/** A file of which git has nothing to say any more: of one that it tracks, what was not committed is what is gone. */
+const disappeared = (stamp: string): string => {
+  const word = ofGit(stamp)
+  return word === null || word === '??' ? 'is gone' : 'has nothing uncommitted any more'
 }
 
 const look = async (o: OutsideOptions): Promise<Seen> => {
@@ -101,7 +118,7 @@ const rules = (root: string, seen: Map<string, string>): void => {
 }
 
 /** The person's repository, by git's own word: what is changed there already counts by its files' stamps. */
-const repository = async ({ workspace, env }: OutsideOptions, seen: Map<string, string>): Promise<void> => {
+const repository = async ({ root, workspace, env }: OutsideOptions, seen: Map<string, string>): Promise<void> => {
   const ask: Git = args => git(args, { cwd: workspace, as: 'user', env })
   const [places, head, refs, status] = await Promise.all([
     ask(['rev-parse', '--path-format=absolute', '--show-toplevel', '--git-common-dir']),
@@ -117,13 +134,19 @@ const repository = async ({ workspace, env }: OutsideOptions, seen: Map<string, 
     if (name !== '') seen.set(`${name} of ${workspace}`, commit)
   }
   const [top = '', common = ''] = places.value.stdout.split('\n')
+  const add = (path: string) => {
+    const found = stamp(path)
+    if (found !== null) seen.set(path, found)
+  }
   for (const path of [
-    join(common, 'config'),
+    ...['config', 'info/attributes', 'info/exclude'].map(name => join(common, name)),
     ...entriesOf(join(common, 'hooks')).map(({ name }) => join(common, 'hooks', name)),
   ])
-    seen.set(path, `${stamp(path)}`)
+    add(path)
+  // What becomes of the hub's branches is the supervisor's; how git works there is nobody's to change.
+  for (const name of ['config', 'info/attributes', 'hooks']) add(join(root, '.team', 'hub.git', name))
   for (const entry of zParts(status.value.stdout).slice(0, 1000)) {
     const path = join(top, entry.slice(3))
-    seen.set(path, `${entry.slice(0, 2)} ${stamp(path)}`)
+    seen.set(path, `file ${entry.slice(0, 2)} ${stamp(path)}`)
   }
 }

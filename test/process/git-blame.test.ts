@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Hub, openHub } from '../../src/git/hub.ts'
@@ -76,6 +76,19 @@ test('the repository as it lies: what is not committed, what is of it alone, and
   // From elsewhere a path is meant from the workspace, which is a folder of the repository.
   expect(unwrap(await at('日本 é.txt', 2)).text).toBe('two')
   expect(unwrap(await at('../b.txt', 1)).path).toBe('b.txt')
+})
+
+test('a path with quotes in it, and one that is meant through a link', async () => {
+  repo.commit('Odd', { 'q"é.txt': 'odd\n' })
+  const odd = unwrap(await at('q"é.txt', 1, { cwd: repo.dir, isHere: true }))
+  expect(odd).toMatchObject({ path: 'q"é.txt', commit: { path: 'q"é.txt' } })
+  symlinkSync(repo.dir, join(folder.dir, 'link'))
+  const linked = unwrap(await at(join(folder.dir, 'link', 'b.txt'), 1))
+  expect(linked.path).toBe('b.txt')
+  // One that is on the trunk alone has no folder here.
+  expect(await at(join(folder.dir, 'link', 'no/such/b.txt'), 1)).toMatchObject({
+    fault: { message: 'there is no file no/such/b.txt on team/trunk' },
+  })
 })
 
 test('what is not there is said so: file, line, a path out of the repository, a folder', async () => {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { readSwitch, switchScript } from '../../src/git/branch.ts'
@@ -110,6 +110,12 @@ test('it becomes a branch of the repository: a new one, never one that is there;
   const before = fingerprint(repo)
   for (const branch of ['taken', 'main', 'taken/below'])
     expect(await hub.restore(one, { branch })).toMatchObject({ ok: false, fault: { code: 'refused' } })
+  // One that cannot be made since another stands in its way is no race.
+  repo.git('branch', '-q', 'group/one')
+  expect(await hub.restore(one, { branch: 'group' })).toMatchObject({
+    fault: { message: expect.stringContaining('group could not be moved: ') },
+  })
+  repo.git('branch', '-q', '-D', 'group/one')
   for (const branch of ['a..b', '-x', '@{-1}', ''])
     expect(await hub.restore(one, { branch })).toMatchObject({ ok: false, fault: { code: 'usage' } })
   expect(fingerprint(repo)).toEqual(before)
@@ -142,6 +148,14 @@ test('it becomes the files of a folder: a new or an empty one, whole; never one 
     ok: false,
     fault: { code: 'usage' },
   })
+  expect(await hub.restore(one, { folder: join(to, 'a.txt', 'x') })).toMatchObject({
+    ok: false,
+    fault: { code: 'usage' },
+  })
+  // Nothing beside it is taken for a half made one of ours.
+  mkdirSync(join(folder.dir, '.more.mine.new'))
+  unwrap(await hub.restore(one, { folder: join(folder.dir, 'more') }))
+  rmdirSync(join(folder.dir, '.more.mine.new'))
   symlinkSync(join(folder.dir, 'empty'), join(folder.dir, 'link'))
   expect(await hub.restore(one, { folder: join(folder.dir, 'link') })).toMatchObject({ ok: false })
   expect(readdirSync(folder.dir).filter(name => name.startsWith('.'))).toEqual([])

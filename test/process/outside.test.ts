@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { ownScript } from '../../src/git/script.ts'
 import { makeShell } from '../../src/sandbox/make-shell.ts'
 import { probeSandbox } from '../../src/sandbox/probe.ts'
 import type { Probe, SandboxMode } from '../../src/sandbox/shell.ts'
@@ -55,6 +56,8 @@ const none: Probe = { kind: 'none', detail: 'test', remedy: null }
 test('without a sandbox a change of the repository or of the rules is noticed, whatever made it, and told with the command', async () => {
   const run = shellOf('prefer', none)
   const w = place.workspace
+  const hub = join(place.root, '.team/hub.git')
+  repo.git('init', '-q', '--bare', '--template=', hub)
   repo.write({ 'b.txt': 'of the person\n' })
   expect(await run('echo fine; echo x > mine.txt; git init -q sub; touch ../out/y')).toBe('fine\n')
   expect(heard).toEqual([])
@@ -65,9 +68,14 @@ test('without a sandbox a change of the repository or of the rules is noticed, w
     [`git -C ${w} switch -q evil`, `HEAD of ${w} changed`],
     [`git -C ${w} update-ref -d refs/heads/main`, `refs/heads/main of ${w} is gone`],
     [`git -C ${w} add new.txt`, `${w}/new.txt changed`],
+    [`git -C ${w} restore b.txt`, `${w}/b.txt has nothing uncommitted any more`],
+    [`echo more >> ${w}/b.txt`, `${w}/b.txt changed`],
+    [`echo '* -diff' > ${w}/.git/info/attributes`, `${w}/.git/info/attributes is new`],
+    [`echo '[core]' >> ${hub}/config`, `${hub}/config changed`],
+    [`mkdir ${hub}/hooks`, `${hub}/hooks is new`],
     [`mkdir -p ${w}/.git/hooks; echo x > ${w}/.git/hooks/pre-commit`, `${w}/.git/hooks/pre-commit is new`],
     [`echo >> ${w}/.git/config`, `${w}/.git/config changed`],
-    [`rm ${w}/a.txt`, `${w}/a.txt is new`],
+    [`rm ${w}/a.txt`, `${w}/a.txt is gone`],
     [`echo x >> ${place.root}/config.json`, 'config.json changed'],
     [`echo x >> ${place.root}/team/AGENTS.md`, 'team/AGENTS.md changed'],
     [`rm ${place.root}/team/skills/csv/SKILL.md`, 'team/skills/csv/SKILL.md is gone'],
@@ -80,6 +88,9 @@ test('without a sandbox a change of the repository or of the rules is noticed, w
     expect(heard.pop()).toEqual({ changes, command })
     expect(output).toContain(`[outside of your view something changed while this ran: ${changes.join('; ')}. Work in`)
   }
+  // A hook may do it while the team's own git runs there, which no teammate asked for.
+  await run(`${ownScript}\necho x > ${w}/by-hook.txt`)
+  expect(heard.pop()?.command).toBe('git in the clone, as the team itself calls it, with the hooks there')
   // Many are counted, ignored ones are not looked at, and looking itself changes nothing.
   await run(`cd ${w}; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo x > f$i; done; echo x > ignored`)
   expect(heard.pop()?.changes.at(-1)).toBe('and 2 more')
