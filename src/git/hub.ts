@@ -88,7 +88,7 @@ export interface Hub {
   commitMerge(what: Prepared): Promise<Result<{ commit: string }>>
   moveTrunk(chain: { from: string; to: string; heads: readonly string[] }): Promise<Result<null>>
   merge(what: Prepared): Promise<Result<{ commit: string }>>
-  mergeOf(head: string): Promise<Result<string | null>>
+  mergeOf(head: string, request?: string): Promise<Result<string | null>>
   /** Where `head` left `trunk`, a commit that it need not be at any more. */
   forkPoint(head: string, trunk: string): Promise<Result<string | null>>
   diff(head: string): Promise<Result<{ stat: string; patch: string }>>
@@ -251,7 +251,7 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
     commitMerge: what => commitMerge(hub, what),
     moveTrunk: chain => moveTrunk(hub, chain),
     merge: what => merge(hub, what),
-    mergeOf: head => mergeOf(hub, head),
+    mergeOf: (head, request) => mergeOf(hub, head, request),
     forkPoint: (head, trunk) => forkPoint(hub, head, trunk),
     diff: head => diff(hub, head),
     show: commit => showMerge(hub, commit),

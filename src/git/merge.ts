@@ -149,9 +149,24 @@ export const merge = async (hub: HubRepository, what: Prepared): Promise<Result<
   return moved.ok ? made : moved
 }
 
-/** The commit on the trunk that merged exactly this head, or null: how a merge cut by a crash is told from one not begun. */
-export const mergeOf = async (hub: HubRepository, head: string): Promise<Result<string | null>> => {
-  const found = await hub.git(['rev-list', '--first-parent', '--merges', '--parents', hub.trunkRef, `^${head}`])
+/** How the message of a merge says for which request it was made, at the start of a line. */
+export const madeFor = (request: string): string => `Request: ${request}`
+
+/**
+ * The commit on the trunk that merged exactly this head, or null: how a merge cut by a crash is told from one not begun.
+ * `request`: only one that says it was made for that.
+ */
+export const mergeOf = async (hub: HubRepository, head: string, request?: string): Promise<Result<string | null>> => {
+  const says = request === undefined ? [] : [`--grep=^${madeFor(request)}, `]
+  const found = await hub.git([
+    'rev-list',
+    '--first-parent',
+    '--merges',
+    '--parents',
+    ...says,
+    hub.trunkRef,
+    `^${head}`,
+  ])
   if (!found.ok) return found
   const row = found.value.stdout.split('\n').find(row => row.split(' ')[2] === head)
   return ok(row?.split(' ')[0] ?? null)

@@ -22,7 +22,7 @@ export const MergeRecord = z.object({
   onto: z.string(),
   head: z.string(),
   tree: z.string(),
-  /** The commit on the trunk; null where nothing was merged. */
+  /** The commit on the trunk (with an effect that is only begun: to be); null where nothing was merged. */
   commit: z.string().nullable(),
   /** The tree in which the checks of the merged result ran: that of the last of those that were merged together. */
   checked: z.string(),

@@ -1,7 +1,9 @@
+import { madeFor } from '../git/merge.ts'
 import { cut } from '../lib/text.ts'
 import { type MergeCheck, type MergeRecord, tailLength } from '../protocol/merge-record.ts'
 import type { RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
+import type { Core } from './core.ts'
 import { type Check, howEnded, type Ran } from './verify.ts'
 
 /** Is this still the claim that the request is to merge? */
@@ -79,3 +81,18 @@ export const blame = (
     return `On the trunk alone (${at}) it is green: your work broke it.${o.others.length === 0 ? '' : ` It was merged onto that together with task ${o.others.join(', ')}.`}`
   return `On the trunk alone (${at}) it ${howEnded(trunk)} too: it was red before your work, which did not break it. Nothing is merged while it is red all the same: ${o.spared ? 'this time is not counted as sent back. M' : 'it was sent back for that once already, so this time counts. M'}end it in your branch if it is part of your task; else complete the task again once the trunk is mended. \`${red.command}\` there:\n${trunk.tail}`
 }
+
+/** Was this task's merge sent back uncounted already for what was red on this very trunk? */
+export const wasSpared = ({ requests }: Core, task: string, trunk: string): boolean =>
+  requests
+    .all('supervisor')
+    .some(
+      each =>
+        each.type === 'merge_request' &&
+        each.data.task === task &&
+        each.effect?.merge?.spared === true &&
+        each.effect.merge.onto === trunk,
+    )
+
+export const messageOf = (task: Task, { id, data, decidedBy }: RequestOf<'merge_request'>): string =>
+  `Merge task ${task.id}: ${task.title}\n\nOwner: ${data.owner}\n${madeFor(id)}, approved by ${decidedBy}`

@@ -4,8 +4,9 @@ import type { RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import { conflictText } from './conflict.ts'
 import { verifyCommands } from './core.ts'
-import { blame, isWanted, type Link, recordOf } from './merge-facts.ts'
+import { blame, isWanted, type Link, messageOf, recordOf, wasSpared } from './merge-facts.ts'
 import { inOrder } from './merge-order.ts'
+import { settleMerge } from './merge-settle.ts'
 import { touchedWrongly } from './touched.ts'
 import { checkTree, type Gate } from './tree.ts'
 import { redText, type Verdicts } from './verdict.ts'
@@ -134,6 +135,7 @@ export class MergeQueue {
     for (let n = links.length; red - green > 1; n = (green + red) >> 1) {
       const check = await upTo(n)
       if (signal.aborted) return
+      if (check.couldNotRun && links.length > 1 && (await this.#runsNothing(links))) return this.#stuck(links, check)
       if (check.ok) green = n
       else red = n
     }
@@ -160,7 +162,7 @@ export class MergeQueue {
       const task = tasks.get(member.task)?.value
       if (signal.aborted || !task || request?.type !== 'merge_request') continue
       if (!this.#isWanted({ task, request })) {
-        this.#verdicts.drop(request.id, task.id)
+        await settleMerge(core, request)
         continue
       }
       const { head } = request.data
@@ -185,6 +187,12 @@ export class MergeQueue {
           this.#verdicts.sendBack(task.id, text, { takeIn: preview.value.onto })
         } else this.#verdicts.drop(request.id, task.id)
         continue
+      }
+      if (preview.value.upToDate && (request.effect?.step === 'intent' || request.effect?.outcome === 'ok')) {
+        const taken = await hub.mergeOf(head, request.id)
+        if (!taken.ok) this.#faulted(member, request, taken.fault)
+        else if (taken.value !== null) this.#verdicts.takenIn(task, request, taken.value)
+        if (!taken.ok || taken.value !== null) continue
       }
       const touched = await touchedWrongly(core, task, head, chain)
       if (!touched.ok) this.#faulted(member, request, touched.fault)
@@ -226,7 +234,7 @@ export class MergeQueue {
     if (this.#gate.signal.aborted) return null
     if (result.couldNotRun) {
       requests.effect(request.id, 'done', 'unknown', `accept could not run: ${result.tail}`)
-      this.#verdicts.stuck(task, result)
+      this.#verdicts.stuck([task], result)
       return null
     }
     const green = result.runs.find(({ ok }) => ok)
@@ -251,6 +259,26 @@ export class MergeQueue {
     return checkTree(this.#gate, { task: last.task.id, ...(tasks.length > 1 ? { tasks } : {}) }, last.tree, commands)
   }
 
+  /** Not even a command that does nothing, on the trunk alone: then none of these is at fault for it. */
+  async #runsNothing([first]: readonly Link[]): Promise<boolean> {
+    if (first === undefined) return false
+    return (await checkTree(this.#gate, { trunk: first.onto }, first.onto, ['true'])).couldNotRun
+  }
+
+  /** Nothing could be run, so nothing is known of any of them: each ends with that. */
+  async #stuck(links: readonly Link[], check: Check): Promise<void> {
+    const { core, signal } = this.#gate
+    if (signal.aborted) return
+    const wanted = links.filter(link => this.#isWanted(link))
+    for (const { request } of wanted)
+      core.requests.effect(request.id, 'done', 'unknown', `verify could not run: ${check.tail}`)
+    this.#verdicts.stuck(
+      wanted.map(({ task }) => task),
+      check,
+    )
+    for (const link of links) if (!wanted.includes(link)) await settleMerge(core, link.request)
+  }
+
   /** Moves the trunk over these links, which are verified. False where it did not: they wait again, or have come to their end. */
   async #land(chain: readonly { member: Member; link: Link }[], check: Check): Promise<boolean> {
     const { hub, requests, store } = this.#gate.core
@@ -264,8 +292,11 @@ export class MergeQueue {
       return false
     }
     if (!links.every(link => this.#isWanted(link))) return again()
-    const intents = links.flatMap(({ request }) =>
-      requests.get(request.id)?.value.effect === null ? [requests.effect(request.id, 'intent')] : [],
+    const merges = links.map(link => recordOf(link, { isMerged: true, batch: links, check }))
+    const intents = links.flatMap(({ request: { id } }, i) =>
+      requests.get(id)?.value.effect === null
+        ? [requests.effect(id, 'intent', undefined, undefined, { merge: merges[i] })]
+        : [],
     )
     for (const intent of intents) if (intent.ok) await intent.value.durable
     if (!links.every(link => this.#isWanted(link))) return again()
@@ -292,12 +323,11 @@ export class MergeQueue {
       store.note({ event: 'trunk.moved', by: 'supervisor', info: { ...which, from: first.onto, to } })
     }
     if (check.runs.length > 0) this.#verdicts.trunkRed(null)
-    for (const link of links) {
-      const merge = recordOf(link, { isMerged: true, batch: links, check })
-      const together =
-        links.length === 1 ? '' : `, with task ${merge.batch.filter(id => id !== link.task.id).join(', ')}`
+    for (const [i, link] of links.entries()) {
+      const others = links.flatMap(({ task: { id } }) => (id === link.task.id ? [] : [id]))
+      const together = others.length === 0 ? '' : `, with task ${others.join(', ')}`
       const detail = link.upToDate ? 'the trunk holds it already' : `trunk at ${to.slice(0, 12)}${together}`
-      requests.effect(link.request.id, 'done', 'ok', detail, { merge })
+      requests.effect(link.request.id, 'done', 'ok', detail, { merge: merges[i] })
       this.#verdicts.merged(link.task, link.request.id, {
         commit: link.commit,
         trunk: to,
@@ -313,11 +343,7 @@ export class MergeQueue {
     const { core, signal } = this.#gate
     const { requests } = core
     const { task, request } = link
-    if (red.couldNotRun) {
-      requests.effect(request.id, 'done', 'unknown', `verify could not run: ${red.tail}`)
-      this.#verdicts.stuck(task, red)
-      return
-    }
+    if (red.couldNotRun) return this.#stuck([link], red)
     const isOwn = red.command !== core.config.verify && link.commands.includes(red.command)
     const trunk = task.accept.includes(red.command)
       ? undefined
@@ -325,7 +351,7 @@ export class MergeQueue {
     if (signal.aborted) return
     const redBefore = trunk === undefined || trunk.couldNotRun ? undefined : !trunk.ok
     // Once for each commit of the trunk: whoever claims the same again before it is mended is not led in a circle for ever.
-    const spared = redBefore === true && !isOwn && !this.#wasSpared(task.id, link.onto)
+    const spared = redBefore === true && !isOwn && !wasSpared(core, task.id, link.onto)
     const merge = recordOf(link, { isMerged: false, batch: links, check: red, trunk, redBefore, spared })
     if (redBefore && !isOwn && trunk) {
       this.#redTrunk = link.onto
@@ -356,18 +382,6 @@ export class MergeQueue {
     return check
   }
 
-  #wasSpared(task: string, trunk: string): boolean {
-    return this.#gate.core.requests
-      .all('supervisor')
-      .some(
-        each =>
-          each.type === 'merge_request' &&
-          each.data.task === task &&
-          each.effect?.merge?.spared === true &&
-          each.effect.merge.onto === trunk,
-      )
-  }
-
   #isWanted({ task, request }: Pick<Link, 'task' | 'request'>): boolean {
     const now = this.#gate.core.tasks.get(task.id)?.value
     return now !== undefined && isWanted(now, request)
@@ -384,6 +398,3 @@ export class MergeQueue {
     else this.#verdicts.abandon(request, fault.message)
   }
 }
-
-const messageOf = (task: Task, { id, data, decidedBy }: RequestOf<'merge_request'>): string =>
-  `Merge task ${task.id}: ${task.title}\n\nOwner: ${data.owner}\nRequest: ${id}, approved by ${decidedBy}`

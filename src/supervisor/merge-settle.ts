@@ -1,31 +1,41 @@
+import type { RequestOf } from '../protocol/request.ts'
 import type { Core } from './core.ts'
 import { isWanted } from './merge-facts.ts'
 
 /**
  * Ends the merges that a crash cut between their intent and their end, and whose task was cancelled before anybody led them
- * on: nobody will now. What the trunk took in before the crash is on it, whatever became of the task, and that is said.
+ * on: nobody will now.
  */
 export const settleMerges = async (core: Core): Promise<void> => {
-  const { hub, requests, tasks } = core
-  for (const request of requests.all('supervisor')) {
+  for (const request of core.requests.all('supervisor')) {
     if (request.type !== 'merge_request' || request.effect?.step !== 'intent') continue
-    const { task: id, head } = request.data
-    const task = tasks.get(id)?.value
-    if (task && isWanted(task, request)) continue
-    const found = hub ? await hub.mergeOf(head) : null
-    const status = task?.status ?? 'gone'
-    if (found === null || !found.ok)
-      requests.effect(
-        request.id,
-        'done',
-        'unknown',
-        `task ${id} is ${status}; ${found?.fault.message ?? 'there is no hub'}`,
-      )
-    else if (found.value === null)
-      requests.effect(request.id, 'done', 'failed', `nothing was merged: task ${id} is ${status}`)
-    else {
-      const detail = `the trunk took it in as ${found.value.slice(0, 12)}, and task ${id} is ${status} since`
-      requests.effect(request.id, 'done', 'ok', detail)
-    }
+    const task = core.tasks.get(request.data.task)?.value
+    if (!task || !isWanted(task, request)) await settleMerge(core, request)
+  }
+}
+
+/**
+ * Ends a merge whose claim is none any more. What the trunk took in before a crash is on it, whatever became of the task, and
+ * that is said.
+ */
+export const settleMerge = async (
+  { hub, requests, tasks }: Core,
+  { id, data, effect }: RequestOf<'merge_request'>,
+): Promise<void> => {
+  const status = tasks.get(data.task)?.value.status ?? 'gone'
+  const found = effect === null ? { ok: true as const, value: null } : await hub?.mergeOf(data.head, id)
+  if (found?.ok !== true)
+    requests.effect(
+      id,
+      'done',
+      'unknown',
+      `task ${data.task} is ${status}; ${found?.fault.message ?? 'there is no hub'}`,
+    )
+  else if (found.value === null)
+    requests.effect(id, 'done', 'failed', `nothing was merged: task ${data.task} is ${status}`)
+  else {
+    const detail = `the trunk took it in as ${found.value.slice(0, 12)}, and task ${data.task} is ${status} since`
+    const merge = effect?.merge?.commit === found.value ? { merge: effect.merge } : {}
+    requests.effect(id, 'done', 'ok', detail, merge)
   }
 }

@@ -157,7 +157,7 @@ export class Proof {
     )
     // What was cancelled meanwhile (and perhaps started anew by now) is not proven by this, and not refuted either.
     if (this.#signal.aborted || tasks.get(task.id)?.value.claimed !== task.claimed) return
-    if (result.couldNotRun) return this.#verdicts.stuck(task, result)
+    if (result.couldNotRun) return this.#verdicts.stuck([task], result)
     if (result.ok)
       tasks.move(
         task.id,

@@ -25,13 +25,20 @@ export type ReviewStep =
  *   no review of this claim  ──▶ open one      its reviewer does not run ──▶ end it, for another
  *   it waits                 ──▶ wait          approved                  ──▶ passed
  *   rejected                 ──▶ back, with the reasons; to another than its owner from the second rejection on
+ *
+ * `review` set meanwhile: a claim whose merge was asked for already is not read any more. Taken back meanwhile: a review that
+ * was asked for counts all the same.
  */
 export const nextOfReview = (core: Core, task: Task): ReviewStep => {
   const { claimed } = task
-  if (claimed === null || !isReviewed(core, task, claimed.head)) return { step: 'passed' }
+  if (claimed === null) return { step: 'passed' }
+  const isAsked =
+    isReviewed(core, task, claimed.head) &&
+    !(claimed.head !== null && core.requests.mergeOf(task.id, task.attempts, claimed.head))
+  const open = { step: isAsked ? 'open' : 'passed' } as const
   const reviews = core.requests.reviewsOf(task.id)
   const last = reviews.at(-1)
-  if (last?.data.attempt !== task.attempts || last.data.head !== claimed.head) return { step: 'open' }
+  if (last?.data.attempt !== task.attempts || last.data.head !== claimed.head) return open
   if (last.outcome === null) {
     const why = last.to === 'human' ? null : gone(core, last.to)
     return why === null ? { step: 'wait' } : { step: 'choose anew', request: last.id, why }
@@ -40,7 +47,7 @@ export const nextOfReview = (core: Core, task: Task): ReviewStep => {
   if (last.outcome !== 'decided')
     // Whom the supervisor ended it for does not run: another is asked.
     return last.history.at(-1)?.by === 'supervisor'
-      ? { step: 'open' }
+      ? open
       : { step: 'back', reason: `its review ${last.id} was ${last.outcome}${reasonOf(last)}`, toOther: false }
   const rejections = reviews.filter(each => each.data.owner === task.owner && each.status === 'rejected').length
   return {

@@ -2,7 +2,7 @@ import { cut } from '../lib/text.ts'
 import type { RequestOf } from '../protocol/request.ts'
 import type { Stray } from '../protocol/rpc.ts'
 import { countedReturns, type Task } from '../protocol/task.ts'
-import { type Core, leadInbox } from './core.ts'
+import { type Core, leadInbox, verifyCommands } from './core.ts'
 import { humanInbox } from './mail.ts'
 import type { Notices } from './notices.ts'
 import { strayText } from './touched.ts'
@@ -70,14 +70,17 @@ export class Verdicts {
   }
 
   /** A check that could not run is no green; it is not the owner's fault either, so a person is told. */
-  stuck(task: Task, result: Check): void {
-    this.#core.tasks.move(task.id, 'supervisor', {
-      move: 'fail',
-      reason: `"${result.command}" could not run, so nothing proves the work: ${result.tail}`,
-    })
-    this.problem(
-      `task ${task.id}: "${result.command}" could not run: ${result.tail.split('\n')[0]}; mend that, then team task retry ${task.id}`,
-    )
+  stuck(tasks: readonly Task[], result: Check): void {
+    const ids = tasks.map(({ id }) => id)
+    for (const id of ids)
+      this.#core.tasks.move(id, 'supervisor', {
+        move: 'fail',
+        reason: `"${result.command}" could not run, so nothing proves the work: ${result.tail}`,
+      })
+    if (ids.length > 0)
+      this.problem(
+        `task ${ids.join(', ')}: "${result.command}" could not run: ${result.tail.split('\n')[0]}; mend that, then team task retry ${ids.join(' ')}`,
+      )
   }
 
   /** What was to prove the task cannot: a person's words are wrong, which is no fault of the owner. */
@@ -100,6 +103,20 @@ export class Verdicts {
     )
     if (!done.ok)
       this.problem(`the trunk took task ${task.id} in as ${commit.slice(0, 12)} just before: ${done.fault.message}`)
+  }
+
+  /**
+   * The trunk took it in by exactly this request, and a crash (or the end of a git) came before that was on record. What proves
+   * it was green before the trunk moved, so nothing is run again: whatever a check says now, it is merged.
+   */
+  takenIn(task: Task, { id, effect }: RequestOf<'merge_request'>, commit: string): void {
+    // Of an earlier try, or of a version that did not keep it: then it says nothing of this commit.
+    const merge = effect?.merge?.commit === commit ? effect.merge : undefined
+    this.#core.requests.effect(id, 'done', 'ok', `trunk at ${commit.slice(0, 12)}`, merge ? { merge } : {})
+    const isVerified = merge
+      ? merge.checks.some(({ where }) => where === 'merged')
+      : verifyCommands(this.#core, task).length + task.accept.length > 0
+    this.merged(task, id, { commit, trunk: commit, isVerified })
   }
 
   /** What a crash cut off from an effect that is on record as ended. False where the record does not say enough. */

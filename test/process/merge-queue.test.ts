@@ -44,13 +44,10 @@ const setup = async (more: object = {}, files: Files = { 'a.txt': '1\n2\n3\n' })
     const what = info?.trunk ? 'trunk' : info?.base ? `base of ${info.task}` : [info?.tasks ?? info?.task].flat().join()
     verified.push(`${what} ${info?.ok ? 'green' : 'red'}`)
   })
-  const config = Config.parse({
-    teammates: [{ name: 'alice' }],
-    approvals: { merge_request: 'auto' },
-    ...more,
-  })
+  const given = { teammates: [{ name: 'alice' }], approvals: { merge_request: 'auto' }, ...more }
   /** A holder over the same records, as after a start. */
-  const daemon = (on: Hub = hub) => {
+  const daemon = (on: Hub = hub, over: object = {}, mode: 'off' | 'required' = 'off') => {
+    const config = Config.parse({ ...given, ...over })
     const core = makeCore(
       {
         store,
@@ -75,7 +72,7 @@ const setup = async (more: object = {}, files: Files = { 'a.txt': '1\n2\n3\n' })
         makeShell({
           view,
           probe: { kind: 'none', detail: 'none here', remedy: null },
-          mode: 'off',
+          mode,
           permissions: config.permissions,
           env,
           marker: 'merge-queue',
@@ -301,10 +298,12 @@ test('cut by a crash when the trunk had moved and nothing of it was on record: e
   expect([it.merge('1')?.step, it.merge('2')?.step]).toEqual(['intent', 'intent'])
   const trunk = await it.hub.trunk()
 
-  const next = it.daemon()
+  // What is on the trunk was green before it came there: nothing runs again, whatever it would come to now.
+  const next = it.daemon(it.hub, { verify: 'false' })
   next.advance('1')
   next.advance('2')
   while (next.proof.busy) await next.proof.settled()
+  expect(it.verified).toEqual(['1,2 green'])
   expect(await it.hub.trunk()).toBe(trunk)
   const merges = it.git('log', '--first-parent', '--merges', '--format=%H', 'team/trunk').split('\n').reverse()
   expect(['1', '2'].map(id => it.task(id).result?.commit)).toEqual(merges)
@@ -314,6 +313,34 @@ test('cut by a crash when the trunk had moved and nothing of it was on record: e
       'ok',
       it.task(id).result?.commit,
     ])
+  expect(it.task('1').result?.outcome).toBe('merged')
+  const [head, id] = [it.merge('1')?.merge?.head ?? '', it.core.requests.about.latest('merge_request', '1')?.id]
+  expect(unwrap(await it.hub.mergeOf(head, id))).toBe(merges[0])
+  expect(unwrap(await it.hub.mergeOf(head, `${id}0`))).toBe(null)
+  expect(it.merge('1')?.merge).toMatchObject({ batch: ['1', '2'], checks: [{ command: noBad, where: 'merged' }] })
+})
+
+test('checks that cannot run at all end all that waited, once, with what it is', async () => {
+  const it = await setup({ verify: noBad })
+  for (const n of [1, 2, 3]) it.claim({ [`n${n}.txt`]: 'n\n' })
+  const trunk = await it.hub.trunk()
+  const walled = it.daemon(it.hub, {}, 'required')
+  await it.lead(walled, '1', '2', '3')
+  while (walled.proof.busy) await walled.proof.settled()
+  expect(it.verified).toEqual(['1,2,3 red', 'trunk red'])
+  for (const id of ['1', '2', '3']) {
+    expect(it.task(id)).toMatchObject({ status: 'failed', returns: 0, error: expect.stringContaining('could not run') })
+    expect(it.merge(id)).toMatchObject({ step: 'done', outcome: 'unknown' })
+  }
+  expect(walled.notices.problems()).toEqual([expect.stringMatching(/^task 1, 2, 3: .*team task retry 1 2 3$/s)])
+  expect(await it.hub.trunk()).toBe(trunk)
+})
+
+test('what makes the set-up fail is found by halves: the others are merged', async () => {
+  const it = await setup({ verify: noBad, setup: noBad })
+  const ids = [1, 2, 3].map(n => it.claim(n === 2 ? { 'bad.txt': 'b\n' } : { [`n${n}.txt`]: 'n\n' }))
+  await it.leadAll(...ids)
+  expect(ids.map(id => it.task(id).status)).toEqual(['completed', 'failed', 'completed'])
 })
 
 test('cut by a crash with its intent on record, and cancelled before the next start: its effect ends with what became of it', async () => {

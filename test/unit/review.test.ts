@@ -97,6 +97,36 @@ test('only who is asked decides, never the author; a claim of another head, or o
   })
 })
 
+test('set or taken back meanwhile: what was asked for counts, and what is on its way to the trunk is not read any more', () => {
+  const it = team({ name: 'ben' })
+  const off = Object.create(it.core, { config: { value: { ...it.core.config, review: false } } })
+  const [first, second] = [added(it, 'First'), added(it, 'Second')]
+  const task = claimed(it, first, 'ann')
+  expect(nextOfReview(off, task)).toEqual({ step: 'passed' })
+  const { id } = asked(it, first)
+  expect(nextOfReview(off, task)).toEqual({ step: 'wait' })
+  unwrap(it.core.requests.decide(id, 'ben', 'reject', 'half of it'))
+  expect(nextOfReview(off, task)).toMatchObject({ step: 'back', reason: expect.stringContaining('half of it') })
+
+  const other = claimed(it, second, 'ann')
+  const { id: ended } = asked(it, second)
+  unwrap(it.core.requests.end(ended, 'withdrawn', 'supervisor', 'ben does not run'))
+  expect([nextOfReview(it.core, other).step, nextOfReview(off, other).step]).toEqual(['open', 'passed'])
+  const head = other.claimed?.head ?? ''
+  const data = { task: second, attempt: other.attempts, owner: 'ann', branch: 'b', head, trunk: head }
+  unwrap(
+    it.core.requests.open({
+      type: 'merge_request',
+      from: 'supervisor',
+      to: 'human',
+      title: 'merge',
+      body: '',
+      data: { ...data, commits: 1, files: [], verify: [] },
+    }),
+  )
+  expect(nextOfReview(it.core, other)).toEqual({ step: 'passed' })
+})
+
 test('twice rejected it is not given to its author any more, until a retry; where only the author may have it, that is told', () => {
   const it = team({ name: 'lea' }, { name: 'ben' })
   const id = added(it, 'First', { assignee: 'ann' })
