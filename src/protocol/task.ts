@@ -16,6 +16,7 @@ export type TaskStatus = z.infer<typeof TaskStatus>
 
 const stamp = z.string()
 const text = z.string()
+const command = text.refine(one => !one.includes('\0'), 'a command holds no NUL byte')
 
 export const TaskClaim = z.object({
   head: text.nullable(),
@@ -102,11 +103,11 @@ export const TaskDrop = z.strictObject({
   needs: z.array(text).optional(),
   skills: z.array(text).optional(),
   priority: z.number().int().min(-1000).max(1000).optional(),
-  verify: text.nullable().optional(),
+  verify: command.nullable().optional(),
   /** Each is a command, and one alone may stand without the list. */
   accept: z
     .union([text.transform(one => [one]), z.array(text)])
-    .pipe(z.array(text.refine(one => one.trim() !== '', 'must not be empty')))
+    .pipe(z.array(command.refine(one => one.trim() !== '', 'must not be empty')))
     .optional(),
   review: z.boolean().optional(),
   paths: z.array(text).optional(),

@@ -76,7 +76,18 @@ export const makeShell = (options: ShellOptions): Shell => {
       const cwd = run.cwd ?? view.cwd
       if (!existsSync(cwd)) return { refused: 'no folder', reason: `the working folder ${cwd} does not exist` }
       if (run.signal?.aborted) return neverStarted
-      const running = start(run)
+      let running: Running
+      try {
+        running = start(run)
+      } catch (error) {
+        // Longer than the system takes, or with a NUL byte: said before any process is made.
+        const code = (error as NodeJS.ErrnoException).code
+        if (code !== 'E2BIG' && code !== 'ERR_INVALID_ARG_VALUE') throw error
+        return {
+          refused: 'not a command',
+          reason: code === 'E2BIG' ? 'the command is longer than the system takes' : 'a command holds no NUL byte',
+        }
+      }
       const result = await running.result
       if (running.isOver()) live.delete(running)
       options.onEnd?.({ mark: running.mark, left: result.left })

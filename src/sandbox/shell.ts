@@ -30,7 +30,7 @@ export interface CommandResult {
 
 /** Refused: nothing ran. `not allowed`: not by the rules, but a person may permit it. */
 export interface Refused {
-  readonly refused: 'no sandbox' | 'no folder' | 'denied' | 'not allowed'
+  readonly refused: 'no sandbox' | 'no folder' | 'not a command' | 'denied' | 'not allowed'
   readonly reason: string
 }
 

@@ -4,7 +4,7 @@ import { type MergeCheck, type MergeRecord, tailLength } from '../protocol/merge
 import type { RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import type { Core } from './core.ts'
-import { type Check, howEnded, type Ran } from './verify.ts'
+import { type Check, howEnded, nothingToRun, type Ran } from './verify.ts'
 
 /** Is this still the claim that the request is to merge? */
 export const isWanted = (task: Task, { data }: RequestOf<'merge_request'>): boolean =>
@@ -63,6 +63,15 @@ export const recordOf = (
   ...(o.redBefore === undefined ? {} : { redBefore: o.redBefore }),
   ...(o.spared ? { spared: true } : {}),
 })
+
+/** Of a merge that was not made, since what accepts the task was green before the work. */
+export const unprovable = (task: Task, request: RequestOf<'merge_request'>, base: readonly Ran[]): MergeRecord => {
+  const { head, trunk } = request.data
+  return recordOf(
+    { task, request, onto: trunk, tree: head, commit: head, commands: task.accept, base },
+    { isMerged: false, batch: [], check: nothingToRun },
+  )
+}
 
 /** How a red check of the merged result stands to the trunk that it was merged onto, for the owner. */
 export const blame = (

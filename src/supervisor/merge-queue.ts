@@ -4,7 +4,7 @@ import type { RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import { conflictText } from './conflict.ts'
 import { verifyCommands } from './core.ts'
-import { blame, isWanted, type Link, messageOf, recordOf, wasSpared } from './merge-facts.ts'
+import { blame, isWanted, type Link, messageOf, recordOf, unprovable, wasSpared } from './merge-facts.ts'
 import { inOrder } from './merge-order.ts'
 import { settleMerge } from './merge-settle.ts'
 import { touchedWrongly } from './touched.ts'
@@ -90,7 +90,10 @@ export class MergeQueue {
       for (const member of batch) if (!this.#waiting.includes(member)) member.end()
     } catch (error) {
       this.#waiting = this.#waiting.filter(member => !batch.includes(member))
-      for (const member of batch) member.fail(error)
+      // Whom of them it comes from is told by each being alone.
+      for (const member of batch)
+        if (batch.length > 1) this.#waiting.push(Object.assign(member, { isAlone: true }))
+        else member.fail(error)
     }
   }
 
@@ -240,12 +243,7 @@ export class MergeQueue {
     const green = result.runs.find(({ ok }) => ok)
     if (green === undefined) return result.runs
     const reason = `accept \`${green.command}\` passes already where the branch started (${from.slice(0, 12)}), so it proves nothing: it must fail there and pass on the merged result. Put right what the task accepts, then team task retry ${task.id}`
-    const { head, trunk } = request.data
-    const merge = recordOf(
-      { task, request, onto: trunk, tree: head, commit: head, commands: task.accept, base: result.runs },
-      { isMerged: false, batch: [], check: nothingToRun },
-    )
-    requests.effect(request.id, 'done', 'failed', reason, { merge })
+    requests.effect(request.id, 'done', 'failed', reason, { merge: unprovable(task, request, result.runs) })
     this.#verdicts.unprovable(task.id, reason)
     return null
   }

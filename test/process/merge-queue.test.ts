@@ -336,6 +336,31 @@ test('checks that cannot run at all end all that waited, once, with what it is',
   expect(await it.hub.trunk()).toBe(trunk)
 })
 
+test('a check that is no command fails its own task, and a fault of the program stops nobody else’s merge', async () => {
+  const it = await setup({ verify: noBad })
+  const ids = ['x\u0000y', `true ${'x'.repeat(200_000)}`, noBad].map((verify, n) =>
+    it.claim({ [`n${n}.txt`]: 'n\n' }, { verify }),
+  )
+  await it.leadAll(...ids)
+  expect(ids.map(id => it.task(id).status)).toEqual(['failed', 'failed', 'completed'])
+  expect(it.task('1').error).toContain('a command holds no NUL byte')
+  expect(it.task('2').error).toContain('longer than the system takes')
+
+  const { commitMerge } = it.hub
+  const odd = it.claim({ 'odd.txt': 'o\n' })
+  const head = it.task(odd).claimed?.head
+  Object.assign(it.hub, {
+    commitMerge: (what: Parameters<typeof commitMerge>[0]) => {
+      if (what.head === head) throw new Error('a bug')
+      return commitMerge(what)
+    },
+  })
+  const other = it.claim({ 'other.txt': 'o\n' })
+  await it.leadAll(odd, other)
+  expect([it.task(odd).status, it.task(other).status]).toEqual(['in_progress', 'completed'])
+  expect(it.notices.problems()).toContainEqual(`task ${odd}: its proof stopped: a bug`)
+})
+
 test('what makes the set-up fail is found by halves: the others are merged', async () => {
   const it = await setup({ verify: noBad, setup: noBad })
   const ids = [1, 2, 3].map(n => it.claim(n === 2 ? { 'bad.txt': 'b\n' } : { [`n${n}.txt`]: 'n\n' }))
