@@ -23,6 +23,7 @@ import {
   merge,
   mergeOf,
   moveTrunk,
+  offTrunk,
   type Prepared,
   type Preview,
   preview,
@@ -76,6 +77,8 @@ export interface Hub {
   has(commit: string): Promise<boolean>
   /** Does `head` hold that commit, as its own or one before it? */
   holds(head: string, commit: string): Promise<Result<boolean>>
+  /** Those of these commits that are in the hub and not on the trunk. */
+  offTrunk(commits: readonly string[]): Promise<Result<string[]>>
   /** How many commits `head` is ahead of the trunk, and the paths it changes. */
   brings(head: string): Promise<Result<{ commits: number; files: string[] }>>
   /** What it brings that cannot be merged as it is, though git would. */
@@ -238,6 +241,7 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
       return found.ok && found.value !== null
     },
     holds: (head, commit) => isAncestor(hub.git, commit, head),
+    offTrunk: commits => offTrunk(hub, commits),
     brings: async head => {
       const commits = await countCommits(hub.git, hub.trunkRef, head)
       if (!commits.ok) return commits

@@ -261,3 +261,11 @@ export const startOf = async (hub: HubRepository, head: string): Promise<Result<
 /** Where `head` left `trunk`; null where they have nothing in common. */
 export const forkPoint = (hub: HubRepository, head: string, trunk: string): Promise<Result<string | null>> =>
   mergeBase(hub.git, trunk, head)
+
+/** Those of these commits that are in the hub and not on the trunk. */
+export const offTrunk = async (hub: HubRepository, commits: readonly string[]): Promise<Result<string[]>> => {
+  const told = await hub.git(['rev-list', '--ignore-missing', ...commits, `^${hub.trunkRef}`, '--'])
+  if (!told.ok) return told
+  const off = new Set(told.value.stdout.split('\n'))
+  return ok(commits.filter(commit => off.has(commit)))
+}

@@ -3,6 +3,7 @@ import type { Hub } from '../git/hub.ts'
 import { shellWord } from '../git/script.ts'
 import type { Fault } from '../lib/result.ts'
 import { humanInbox } from './mail.ts'
+import { MergesLost } from './merge-lost.ts'
 import type { Notices } from './notices.ts'
 import { checkTree, type Gate } from './tree.ts'
 import { howEnded } from './verify.ts'
@@ -26,8 +27,11 @@ export class Base {
   /** Why the base cannot be read, as the human was told. */
   #told: string | null = null
 
+  readonly #lost: MergesLost
+
   constructor(o: BaseOptions) {
     this.#o = o
+    this.#lost = new MergesLost(o.core, o.notices)
   }
 
   /** Looks at the base and takes what needs no check. What is left is a merge that the gate has not refused yet. */
@@ -41,6 +45,7 @@ export class Base {
       return null
     }
     this.#told = null
+    await this.#lost.look(seen.value.trunk)
     const rewritten = rewrittenWords(hub, seen.value)
     if (rewritten !== null) notices.tell(humanInbox, `msg_base_${seen.value.to}_rewritten_${store.seq}`, rewritten)
     const { how, files, tree } = seen.value

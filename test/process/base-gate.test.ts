@@ -6,6 +6,7 @@ import { openHub } from '../../src/git/hub.ts'
 import { clock } from '../../src/lib/clock.ts'
 import { unwrap } from '../../src/lib/result.ts'
 import { Config, members } from '../../src/protocol/config.ts'
+import { Task } from '../../src/protocol/task.ts'
 import { makeShell } from '../../src/sandbox/make-shell.ts'
 import { openMemoryStore } from '../../src/store/memory.ts'
 import { Base } from '../../src/supervisor/base.ts'
@@ -74,9 +75,10 @@ const setup = async (verify: string | undefined, sandbox: 'off' | 'required' = '
     hidden: [],
     notices,
   })
-  const base = new Base({ ...gate, notices, inLane: act => proof.inLane(act) })
+  const laned = { ...gate, notices, inLane: <T>(act: () => Promise<T>) => proof.inLane(act) }
+  const base = new Base(laned)
   const told = () => [...core.store.inbox('user').read(0, 100)].map(({ value }) => value.message.content)
-  return { core, repo, hub, work, base, notices, ran, told, reopen }
+  return { core, repo, hub, work, base, laned, notices, ran, told, reopen }
 }
 
 /** Green unless both files changed: neither side alone shows it. */
@@ -242,6 +244,35 @@ test('E03 a base rewritten since it was looked at: landing says once what it wou
   expect(repo.git('rev-parse', 'main')).toBe(before)
   expect(await landTrunk(core)).toMatchObject({ ok: true, value: { to: head } })
   expect(await hub.standing()).toMatchObject({ base: head, ahead: 0 })
+})
+
+test('a trunk that something else moved back is told once, with the way to have the work again, and is none when it is', async () => {
+  const { core, repo, hub, work, laned, notices, told, reopen } = await setup(undefined)
+  const start = await hub.trunk()
+  // A hub that was made in this run tells what it lacks by itself.
+  const later = { ...core, hub: unwrap(await reopen()) }
+  const merged = (id: string, commit: string) => {
+    const at = `2026-01-01T00:00:0${id}.000Z`
+    const result = { outcome: 'merged', summary: '', commit, trunk: commit }
+    const fields = { id, title: id, status: 'completed', createdAt: at, updatedAt: at, completedAt: at, result }
+    core.store.tasks.create(id, Task.parse(fields), { event: 'task.created', by: 'human' })
+  }
+  merged('1', work({ 'a.txt': 'one\n' }))
+  const two = work({ 'b.txt': 'two\n' })
+  merged('2', two)
+  const again = new Base({ ...laned, core: later })
+  await again.look()
+  expect([notices.problems(), told()]).toEqual([[], []])
+  repo.git('-C', hub.dir, 'update-ref', 'refs/heads/team/trunk', start)
+  await again.look()
+  await again.look()
+  const words = [expect.stringMatching(/^team\/trunk does not hold any more .* tasks 1, 2: /)]
+  expect([notices.problems(), told()]).toEqual([words, words])
+  repo.git('fetch', '-q', hub.dir, two)
+  repo.git('merge', '-q', 'FETCH_HEAD')
+  await again.look()
+  await again.look()
+  expect([await hub.trunk(), notices.problems(), told().length]).toEqual([two, [], 1])
 })
 
 test('a workspace that is moved away stops no work: it is said, by landing too, and all goes on once it is back', async () => {

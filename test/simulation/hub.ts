@@ -117,6 +117,7 @@ export class SimHub {
       branchHead: async () => ok(null),
       has: async () => true,
       holds: async () => ok(false),
+      offTrunk: async () => ok([]),
       unmergeable: async () => ok([]),
       // Which paths a branch touches is not simulated: none that its task may not.
       brings: () => op(() => ok({ commits: 1, files: [] })),
