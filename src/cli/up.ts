@@ -164,7 +164,7 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<En
       show(readyLine(daemon.hello, loaded.value))
     }
     const { exit, reason, isDisk } = await daemon.done
-    signals.stop()
+    signals.end()
     show(`the daemon has stopped: ${reason}`)
     return ok({ exit, isDisk })
   } finally {
@@ -237,9 +237,9 @@ const listen = (clock: Clock, o: { hangUp: boolean }) => {
       }
       if (asked > 0) pass(asked > 1)
     },
-    stop: () => {
-      for (const name of names) process.off(name, onSignal)
-      process.off('SIGHUP', onHangUp)
+    /** The daemon has stopped: a key that still comes before the process is gone changes nothing, its exit code neither. */
+    end: () => {
+      pass = () => {}
     },
   }
 }
