@@ -41,7 +41,7 @@ export const permissions = (commands: Commands, cli: Cli): Commands =>
             ),
           ),
         )
-        .example('$0 permissions list', 'what is allowed beside config.json, and to whom'),
+        .example('$0 permissions remove 3', 'take back what req_3 was given'),
     () => undefined,
   )
 

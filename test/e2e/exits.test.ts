@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Cli } from '../../src/cli/cli.ts'
@@ -254,6 +254,10 @@ describe('exit codes by command', () => {
     await ends(4, ['diff', '9'], at)
     await ends(0, ['approve', merge.id], at)
     await it.shown('1', 'completed', 'unverified')
+    const lock = join(it.repo.dir, '.git', 'index.lock')
+    writeFileSync(lock, '')
+    await ends(1, ['land'], at)
+    rmSync(lock)
     await both(['land'], at)
     const clone = repoAt(it.clone('ann'))
     const saved = clone.git('rev-parse', 'HEAD')

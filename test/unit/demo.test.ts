@@ -199,7 +199,12 @@ describe('the progress of the demo', () => {
     const back = taskOf('totals', { owner: 'counter', returns: 1, error: 'conflict\nlong' })
     expect(progress.line(entry('task.returned', put(back)))?.what).toBe('sends totals back: conflict')
     expect(progress.line(entry('task.started', put(back)))).toEqual({ who: 'counter', what: 'mends totals' })
-    expect(progress.line(entry('verify.ended', { info: { task: back.id, ok: false } }))?.what).toContain('totals')
+    const verified = (info: JournalEntry['info']) => progress.line(entry('verify.ended', { info }))?.what
+    expect(verified({ task: back.id, ok: false })).toBe('totals on the merged result: red')
+    expect(verified({ task: back.id, tasks: [back.id, '9'], ok: true })).toBe('totals, 9 on the merged result: green')
+    expect(verified({ trunk: 'c0ffee', ok: true })).toBe('the trunk alone: green')
+    expect(verified({ base: 'c0ffee', ok: true })).toBe('the moved base on the merged result: green')
+    expect(verified({ task: back.id, base: 'c0ffee', ok: false })).toBe('what totals accepts, where it started: red')
     expect(progress.line(entry('teammate.state'))).toBeNull()
     const message = { id: 'm', from: 'reader', to: 'writer', timestamp: at, type: 'info', content: 'hi' }
     expect(progress.line(entry('message.stored', { append: ['inbox', 1, { message, origin: 'daemon' }] }))).toEqual({

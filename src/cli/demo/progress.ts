@@ -41,7 +41,7 @@ export class Progress {
       case 'verify.ended':
         return {
           who: 'verify',
-          what: `${this.#proven(entry, key)} on the merged result: ${entry.info?.ok === true ? 'green' : 'red'}`,
+          what: `${this.#proven(entry, key)}: ${entry.info?.ok === true ? 'green' : 'red'}`,
         }
       case 'message.stored':
         return this.#message(entry)
@@ -53,8 +53,10 @@ export class Progress {
   }
 
   #proven({ info }: JournalEntry, key: string): string {
-    if (Array.isArray(info?.tasks)) return info.tasks.map(id => this.#keys.get(String(id)) ?? String(id)).join(', ')
-    return info?.base === undefined ? key : 'the moved base'
+    if (info?.trunk !== undefined) return 'the trunk alone'
+    if (info?.task !== undefined && info.base !== undefined) return `what ${key} accepts, where it started`
+    const tasks = Array.isArray(info?.tasks) ? info.tasks.map(id => this.#keys.get(String(id)) ?? String(id)) : [key]
+    return `${info?.base === undefined ? tasks.join(', ') : 'the moved base'} on the merged result`
   }
 
   /** What is asked and what is decided; a merge is told with its task. */

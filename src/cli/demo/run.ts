@@ -212,7 +212,7 @@ const spoken = (team: readonly string[]): string => {
 const lines = (outcome: Outcome, team: string): string[] => {
   const { tasks, notDone, merges, messages, shutdowns, tests, folder } = outcome
   const sentBack =
-    [...merges.returned, ...merges.rejected].map(each => `${each.task} (${oneLine(each.why, 60)})`).join(', ') || 'none'
+    [...merges.returned, ...merges.rejected].map(each => `${each.task} (${oneLine(each.why, 80)})`).join(', ') || 'none'
   return [
     '',
     `From the files, after ${outcome.seconds} s:`,
