@@ -1,28 +1,13 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 import { fail, ok, type Result } from '../lib/result.ts'
+import type { WhyShown } from '../protocol/work.ts'
 import { type HubRepository, isAncestor, readRef } from './repository.ts'
 import { type Git, type GitOutput, line as oneLine } from './run.ts'
 import { unquotePath } from './script.ts'
 
 /** Who last wrote a line, as git sees it through moves and copies. */
-export interface Blame {
-  /** Where the line was looked at: the path from the repository's top. */
-  readonly path: string
-  readonly line: number
-  readonly text: string
-  /** The commit that wrote it; null where it is not committed. */
-  readonly commit: {
-    readonly id: string
-    readonly author: string
-    /** ISO time. */
-    readonly at: string
-    readonly subject: string
-    /** Where the line stood there. */
-    readonly path: string
-    readonly line: number
-  } | null
-}
+export type Blame = Pick<WhyShown, 'path' | 'line' | 'text' | 'commit'>
 
 /**
  * Who last wrote this line: of the trunk, or (`isHere`) of the file as it lies in the person's repository, which is looked at only.

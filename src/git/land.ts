@@ -3,7 +3,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import type { LandReport } from '../protocol/rpc.ts'
 import { mergeTree } from './merge.ts'
 import { commitTree, countCommits, type HubRepository, isAncestor, moveRef, needRef } from './repository.ts'
-import { firstLine, type Git, line, teamIdentity, uploadPack, zParts } from './run.ts'
+import { firstLine, type Git, line, takeFromHub, teamIdentity, zParts } from './run.ts'
 import { shellWord } from './script.ts'
 import { readBase, type Workspace } from './workspace.ts'
 
@@ -40,18 +40,7 @@ export const land = async (hub: HubRepository): Promise<Result<LandReport>> => {
       `git -C ${shellWord(top)} config merge.verifySignatures false, then land again`,
     )
   const report = { from: base.value, to: trunk.value, branch }
-  const taken = await git([
-    'fetch',
-    '-q',
-    '--no-tags',
-    '--no-prune',
-    '--no-write-fetch-head',
-    '--no-auto-maintenance',
-    '--no-recurse-submodules',
-    uploadPack,
-    hub.dir,
-    hub.trunkRef,
-  ])
+  const taken = await git([...takeFromHub, hub.dir, hub.trunkRef])
   if (!taken.ok) return taken
   const landed = await isAncestor(git, trunk.value, base.value)
   if (!landed.ok) return landed

@@ -16,7 +16,7 @@ import type { Restored, SavedShown as Saved } from '../protocol/work.ts'
 import { brokenPart } from './damage.ts'
 import { halfMade, readInside } from './inside.ts'
 import { type HubRepository, moveRef, readRef, refs } from './repository.ts'
-import { type Git, uploadPack } from './run.ts'
+import { type Git, takeFromHub } from './run.ts'
 
 const rescueTop = `${refs.rescue}/`
 const oldTop = 'refs/team/old/'
@@ -145,18 +145,7 @@ export const restoreAsBranch = (hub: HubRepository, ref: string, commit: string,
         `${top} has a branch ${branch} already, at ${there.value.slice(0, 10)}: it is left as it is`,
         'give another name by --branch',
       )
-    const taken = await git([
-      'fetch',
-      '-q',
-      '--no-tags',
-      '--no-prune',
-      '--no-write-fetch-head',
-      '--no-auto-maintenance',
-      '--no-recurse-submodules',
-      uploadPack,
-      hub.dir,
-      ref,
-    ])
+    const taken = await git([...takeFromHub, hub.dir, ref])
     if (!taken.ok) return taken
     const made = await moveRef(git, name, commit, '0'.repeat(commit.length), 'team rescue restore')
     return made.ok ? ok(done) : fail('refused', made.fault.message, 'give another name by --branch', made.fault)

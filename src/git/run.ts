@@ -105,6 +105,18 @@ export const fetchArgs = [
   uploadPack,
 ]
 
+/** How a person's repository takes objects from the hub: nothing else in it is written. A folder and a ref follow. */
+export const takeFromHub = [
+  'fetch',
+  '-q',
+  '--no-tags',
+  '--no-prune',
+  '--no-write-fetch-head',
+  '--no-auto-maintenance',
+  '--no-recurse-submodules',
+  uploadPack,
+]
+
 const lockIn = (stderr: string): string | undefined => /Unable to create '(.+\.lock)': File exists/.exec(stderr)?.[1]
 
 const lockFault = (lock: string, clock: Clock) => {

@@ -1,6 +1,6 @@
 /** A merge that waits. */
 export interface Waits {
-  /** The how-manieth that was approved. */
+  /** Its place in the order of approvals. */
   readonly ordinal: number
   /** Of its task. */
   readonly priority: number

@@ -97,6 +97,18 @@ test('only who is asked decides, never the author; a claim of another head, or o
   })
 })
 
+test('a review that came to its author all the same is not decided by that one', () => {
+  const it = team({ name: 'ben' })
+  const task = claimed(it, added(it, 'First'), 'ann')
+  const opening = { ...reviewOf(it.core, task, { commits: 1, files: ['a.txt'] }), to: 'ann' }
+  const { id } = unwrap(it.core.requests.open(opening)).request
+  expect(it.core.requests.decide(id, 'ann', 'approve', null)).toMatchObject({
+    ok: false,
+    fault: { message: `${id} is about the work of ann itself: another decides it` },
+  })
+  unwrap(it.core.requests.decide(id, 'human', 'approve', null))
+})
+
 test('set or taken back meanwhile: what was asked for counts, and what is on its way to the trunk is not read any more', () => {
   const it = team({ name: 'ben' })
   const off = Object.create(it.core, { config: { value: { ...it.core.config, review: false } } })
