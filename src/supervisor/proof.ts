@@ -32,6 +32,8 @@ export class Proof {
   readonly #verdicts: Verdicts
   readonly #queue: MergeQueue
   readonly #inTurn = makeTurns()
+  /** What the records of a task were when its proof stopped by a fault of the program. */
+  readonly #stopped = new Map<string, string>()
 
   constructor(o: {
     core: Core
@@ -81,17 +83,32 @@ export class Proof {
     // Begun once it counts as busy: what it changes asks for the same task again.
     const run = Promise.resolve()
       .then(act)
-      .catch(error => {
-        if (!this.#signal.aborted)
-          this.#verdicts.problem(
-            `task ${id}: its proof stopped: ${error instanceof Error ? error.message : String(error)}`,
-          )
-      })
-      .then(() => {
+      .then(
+        () => this.#stamp(id) !== before,
+        error => this.#isAgain(id, error),
+      )
+      .then(isNext => {
         this.#busy.delete(id)
-        done(this.#stamp(id) !== before)
+        done(isNext)
       })
     this.#busy.set(id, run)
+  }
+
+  /** A fault of the program stopped it. Once for the same records it is tried again; after that the task fails, with what it was. */
+  #isAgain(id: string, error: unknown): boolean {
+    if (this.#signal.aborted) return false
+    const why = error instanceof Error ? error.message : String(error)
+    const now = this.#stamp(id)
+    const isFirst = this.#stopped.get(id) !== now
+    if (isFirst) {
+      this.#stopped.set(id, now)
+      const text = `task ${id}: its proof stopped, and is tried once more: ${why}`
+      this.#core.store.note({ event: 'warning', by: 'supervisor', info: { task: id, text } })
+    } else {
+      this.#stopped.delete(id)
+      this.#verdicts.broken(id, why)
+    }
+    return isFirst
   }
 
   /** The revisions of the records that decide what is next. */

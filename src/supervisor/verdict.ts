@@ -2,6 +2,7 @@ import { cut } from '../lib/text.ts'
 import type { RequestOf } from '../protocol/request.ts'
 import type { Stray } from '../protocol/rpc.ts'
 import { countedReturns, type Task } from '../protocol/task.ts'
+import { conflictText } from './conflict.ts'
 import { type Core, leadInbox, verifyCommands } from './core.ts'
 import { humanInbox } from './mail.ts'
 import type { Notices } from './notices.ts'
@@ -119,7 +120,10 @@ export class Verdicts {
     this.merged(task, id, { commit, trunk: commit, isVerified })
   }
 
-  /** What a crash cut off from an effect that is on record as ended. False where the record does not say enough. */
+  /**
+   * What a crash cut off from an effect that is on record as ended. False where the record does not say enough. What the record
+   * says in short is told in full: where a conflict lies is looked up again, in the trunk as it is by now.
+   */
   async follow(task: Task, { id, effect }: RequestOf<'merge_request'>): Promise<boolean> {
     const { outcome, detail = 'no reason given', merge } = effect ?? {}
     const red = merge?.checks.find(({ where, ok }) => where === 'merged' && !ok)
@@ -131,9 +135,33 @@ export class Verdicts {
     } else if (outcome === 'returned') {
       const takeIn = merge?.onto ?? (await this.#core.hub?.trunk())
       const spared = merge?.spared ?? false
-      this.sendBack(task.id, facts, { spared, ...(takeIn === undefined ? {} : { takeIn }) })
-    } else this.failMerge(task.id, facts)
+      const met = merge === undefined ? await this.#metAgain(task) : null
+      this.sendBack(task.id, met ?? facts, { spared, ...(takeIn === undefined ? {} : { takeIn }) })
+    } else if (merge?.checks.some(({ where, ok }) => where === 'base' && ok)) this.unprovable(task.id, detail)
+    else this.failMerge(task.id, facts)
     return true
+  }
+
+  /** Where its claim meets the trunk as it is now, in full; null where it does not, or that cannot be told. */
+  async #metAgain(task: Task): Promise<string | null> {
+    const { hub } = this.#core
+    const head = task.claimed?.head
+    if (!hub || head == null) return null
+    const preview = await hub.preview(head, await hub.trunk())
+    return preview.ok && !preview.value.clean ? conflictText(this.#core, task, { head, ...preview.value }) : null
+  }
+
+  /** A fault of the program stopped its proof, and again when it was tried once more: a person is told, and may try again. */
+  broken(id: string, why: string): void {
+    const { tasks, requests } = this.#core
+    const task = tasks.get(id)?.value
+    if (!task?.claimed) return
+    const { head } = task.claimed
+    const request = head === null ? undefined : requests.mergeOf(id, task.attempts, head)
+    // One that is begun may have reached the trunk: what became of it is looked up at the next start.
+    if (request?.status === 'approved' && request.effect === null) requests.effect(request.id, 'done', 'failed', why)
+    tasks.move(id, 'supervisor', { move: 'fail', reason: `its proof stopped: ${why}` })
+    this.problem(`task ${id}: its proof stopped: ${why} (to try again: team task retry ${id})`)
   }
 
   /** The task was cancelled after its merge had been approved. */

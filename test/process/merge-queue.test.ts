@@ -347,18 +347,48 @@ test('a check that is no command fails its own task, and a fault of the program 
   expect(it.task('2').error).toContain('longer than the system takes')
 
   const { commitMerge } = it.hub
+  let faults = 0
   const odd = it.claim({ 'odd.txt': 'o\n' })
   const head = it.task(odd).claimed?.head
   Object.assign(it.hub, {
     commitMerge: (what: Parameters<typeof commitMerge>[0]) => {
-      if (what.head === head) throw new Error('a bug')
+      if (what.head === head && ++faults > 0) throw new Error('a bug')
       return commitMerge(what)
     },
   })
   const other = it.claim({ 'other.txt': 'o\n' })
   await it.leadAll(odd, other)
-  expect([it.task(odd).status, it.task(other).status]).toEqual(['in_progress', 'completed'])
-  expect(it.notices.problems()).toContainEqual(`task ${odd}: its proof stopped: a bug`)
+  expect([it.task(odd).status, it.task(other).status]).toEqual(['failed', 'completed'])
+  expect(it.task(odd).error).toBe('its proof stopped: a bug')
+  expect(it.merge(odd)).toMatchObject({ outcome: 'failed', detail: 'a bug' })
+  expect(it.notices.problems()).toContainEqual(
+    `task ${odd}: its proof stopped: a bug (to try again: team task retry ${odd})`,
+  )
+  // Together with the other, alone, and alone once more.
+  expect(faults).toBe(3)
+})
+
+test('a fault of the program that passes is no end of a merge, also when the trunk had moved by it: it is tried once more', async () => {
+  const it = await setup({ verify: noBad })
+  const { moveTrunk, commitMerge } = it.hub
+  let faults = 0
+  Object.assign(it.hub, {
+    commitMerge: (what: Parameters<typeof commitMerge>[0]) => {
+      if (faults++ === 0) throw new Error('a bug')
+      return commitMerge(what)
+    },
+    moveTrunk: async (chain: Parameters<typeof moveTrunk>[0]) => {
+      const moved = await moveTrunk(chain)
+      if (faults++ === 2) throw new Error('another bug')
+      return moved
+    },
+  })
+  it.claim({ 'one.txt': '1\n' })
+  await it.leadAll('1')
+  expect(it.task('1')).toMatchObject({ status: 'completed', result: { outcome: 'merged' } })
+  expect(it.verified).toEqual(['1 green'])
+  expect(it.git('log', '--merges', '--format=%H', 'team/trunk').split('\n')).toEqual([it.task('1').result?.commit])
+  expect(it.notices.problems()).toEqual([])
 })
 
 test('what makes the set-up fail is found by halves: the others are merged', async () => {
@@ -425,6 +455,40 @@ test('cut by a crash between the effect and what follows from it for the task: i
   expect([it.task('1').status, it.task('1').result?.outcome]).toEqual(['completed', 'merged'])
   expect(it.task('2')).toMatchObject({ status: 'pending', returns: 1 })
   expect(it.verified.length).toBe(ran)
+})
+
+test('cut by a crash between the effect and the return: the places of a conflict, and the word to a person, are not lost', async () => {
+  const it = await setup({ verify: noBad })
+  it.claim({ 'a.txt': '1 first\n2\n3\n' })
+  await it.leadAll('1')
+  it.claim({ 'a.txt': '1 second\n2\n3\n' }, {}, 'origin/team/trunk~1')
+  it.claim({ 'new.txt': 'n\n' }, { accept: ['test -e a.txt'] })
+  const { move } = it.core.tasks
+  it.core.tasks.move = (id, by, what, info) =>
+    what.move === 'fail' || what.move === 'return'
+      ? fail('closed', 'dead')
+      : move.call(it.core.tasks, id, by, what, info)
+  await it.leadAll('2', '3')
+  expect(['2', '3'].map(id => [it.task(id).status, it.merge(id)?.outcome])).toEqual([
+    ['in_progress', 'returned'],
+    ['in_progress', 'failed'],
+  ])
+  const told = it.told().length
+  const next = it.daemon()
+  next.advance('2')
+  next.advance('3')
+  while (next.proof.busy) await next.proof.settled()
+  expect(it.task('2')).toMatchObject({ status: 'pending', returns: 1, takeIn: await it.hub.trunk() })
+  expect(it.task('2').error).toMatch(
+    /conflicts with the trunk in: a\.txt.*task 1 "Some work", by alice.*1 first.*1 second/s,
+  )
+  expect(it.task('3')).toMatchObject({
+    status: 'failed',
+    error: expect.stringMatching(/^accept `test -e a\.txt` passes/),
+  })
+  // Under one id: told once, whenever the crash came.
+  expect(it.told().slice(0, told)).toEqual([expect.stringContaining('Task 3 was not completed: accept')])
+  expect(it.told().length).toBe(told)
 })
 
 test('a git that is killed while the trunk moves fails no task: each is merged by itself after that', async () => {
