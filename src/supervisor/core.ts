@@ -54,7 +54,7 @@ export const makeCore = (o: CoreOptions, away: (name: string) => string | null):
       return roster.has(name) ? away(name) : null
     },
   })
-  const tasks = new Tasks(store, clock)
+  const tasks = new Tasks(store, clock, o.mode)
   const requests = new Requests(store, clock, mail)
   const leases = new Leases({ store, clock, mail, requests, tasks, mode: o.mode })
   const budget = new Budget({ store, roster, requests, tasks })

@@ -82,6 +82,12 @@ export const approveByRule = (
   })
 }
 
+/** Looks again at each claim that waits for a review: who was to read it may have no budget left for that. */
+export const followReviews = ({ requests }: Core, advance: (task: string) => void): void => {
+  for (const request of requests.waiting('supervisor'))
+    if (request.type === 'review_request' && request.to !== 'human') advance(request.data.task)
+}
+
 /** An approved plan for the team becomes its tasks, all at once; the request's id keeps that from happening twice. */
 export const createPlanned = (core: Core, request: RequestOf<'plan_request'>): void => {
   const { tasks } = request.data

@@ -1,6 +1,6 @@
 import { cut } from '../lib/text.ts'
 import type { Member } from '../protocol/config.ts'
-import type { RequestOf } from '../protocol/request.ts'
+import { isBudget, type RequestOf } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import { type Core, isLive, verifyCommands } from './core.ts'
 import type { Opening } from './requests.ts'
@@ -22,7 +22,7 @@ export type ReviewStep =
 /**
  * What is next for a claim that may have to be reviewed, by the records alone:
  *
- *   no review of this claim  ──▶ open one      its reviewer does not run ──▶ end it, for another
+ *   no review of this claim  ──▶ open one      its reviewer cannot go on ──▶ end it, for another
  *   it waits                 ──▶ wait          approved                  ──▶ passed
  *   rejected                 ──▶ back, with the reasons; to another than its owner from the second rejection on
  *
@@ -45,7 +45,7 @@ export const nextOfReview = (core: Core, task: Task): ReviewStep => {
   }
   if (last.status === 'approved') return { step: 'passed' }
   if (last.outcome !== 'decided')
-    // Whom the supervisor ended it for does not run: another is asked.
+    // Whom the supervisor ended it for cannot go on: another is asked.
     return last.history.at(-1)?.by === 'supervisor'
       ? open
       : { step: 'back', reason: `its review ${last.id} was ${last.outcome}${reasonOf(last)}`, toOther: false }
@@ -59,13 +59,18 @@ export const nextOfReview = (core: Core, task: Task): ReviewStep => {
 
 const reasonOf = ({ reason }: Review): string => (reason === null ? '' : `: ${reason}`)
 
+/** Why this one will not read it; null where it may. */
 const gone = (core: Core, name: string): string | null => {
   if (!core.roster.has(name) || core.roster.isLeaving(name)) return `${name} is not on the team any more`
-  return isLive(core, name) ? null : `${name} does not run`
+  if (!isLive(core, name)) return `${name} does not run`
+  if (core.budget.rests(name) !== null) return `${name} calls no model any more: its budget is used up`
+  // A cap of the whole team holds everybody for one decision: then it waits for that one too.
+  const short = core.requests.waiting(name).find(each => isBudget(each) && each.data.scope !== 'team')
+  return short === undefined ? null : `${name} waits for more of its budget (${short.id})`
 }
 
 /**
- * Who reads it: somebody who runs, can read and decide, and never had the task in hand. Who has nothing to do comes first, then
+ * Who reads it: somebody who runs and may call its model, can read and decide, and never had the task in hand. Who has nothing to do comes first, then
  * whoever is not the lead, then whoever reviewed least. Nobody: the human.
  */
 export const reviewerFor = (core: Core, task: Task): string => {

@@ -15,7 +15,7 @@ import { Base } from './base.ts'
 import { type Core, isLive, makeCore } from './core.ts'
 import { Crew } from './crew.ts'
 import type { Daemon, DaemonOptions, Ended } from './daemon-options.ts'
-import { approveByRule, createPlanned, type Effects, followRecords, stepped } from './effects.ts'
+import { approveByRule, createPlanned, type Effects, followRecords, followReviews, stepped } from './effects.ts'
 import { Expiry } from './expiry.ts'
 import { Folders } from './folders.ts'
 import { type Handlers, makeHandlers } from './handlers.ts'
@@ -118,6 +118,7 @@ export class Run implements Daemon {
       bringBase: name => this.#base.bring().then(() => restoreClone(this.#team, name)),
       onChange: () => {
         this.#waits.look()
+        followReviews(core, id => this.#advance(id))
         this.#changed()
       },
       isGoing: () => this.#going !== null,

@@ -1,10 +1,11 @@
 import type { Clock } from '../lib/clock.ts'
 import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
-import type { EventType, Why } from '../protocol/event.ts'
+import type { Why } from '../protocol/event.ts'
 import { Graph } from '../protocol/graph.ts'
-import { isOpen, move, newTask, Task, type TaskDrop, type TaskMove } from '../protocol/task.ts'
+import { move, newTask, Task, type TaskDrop, type TaskMove } from '../protocol/task.ts'
 import type { Rec, Store, Write } from '../store/store.ts'
+import { describe, events, verb } from './task-words.ts'
 
 /** Fields of a task that a hand edit may change; `cancel` stands for `status: cancelled`. */
 export interface TaskEdit {
@@ -18,17 +19,6 @@ export interface TaskEdit {
   readonly cancel?: boolean
 }
 
-const events: Record<TaskMove['move'], EventType> = {
-  start: 'task.started',
-  claim: 'task.claimed',
-  return: 'task.returned',
-  release: 'task.released',
-  complete: 'task.completed',
-  fail: 'task.failed',
-  cancel: 'task.cancelled',
-  retry: 'task.retried',
-}
-
 /**
  * Every act on tasks: ids, names of dependencies, cycles, moves. One instance a holder; the graph follows the store.
  * A mark `drop/<key>` makes adding idempotent, and atomic over a crash: it holds the whole tasks until all are created.
@@ -39,6 +29,7 @@ export class Tasks {
   readonly graph = new Graph()
   readonly #store: Store
   readonly #clock: Clock
+  readonly #mode: 'git' | 'dir'
   #nextId = 1
   /** Reference that names no task yet → tasks that wait for it. */
   readonly #unresolved = new Map<string, Set<string>>()
@@ -47,9 +38,11 @@ export class Tasks {
   readonly #inHand = new Map<string, string>()
   readonly #freedListeners = new Set<(ids: readonly string[]) => void>()
 
-  constructor(store: Store, clock: Clock) {
+  /** `mode`: what a task may ask for depends on it. */
+  constructor(store: Store, clock: Clock, mode: 'git' | 'dir' = 'git') {
     this.#store = store
     this.#clock = clock
+    this.#mode = mode
     for (const [, rec] of store.tasks.list()) this.#follow(rec.value, undefined)
     for (const [id, mark] of store.marks.list())
       if (id.startsWith('drop/')) for (const used of (mark.value.ids as string[] | undefined) ?? []) this.#reserve(used)
@@ -173,6 +166,7 @@ export class Tasks {
     if (title !== undefined && title.trim() === '') return fail('invalid', `task ${id}: the title is empty`)
     if (accept !== undefined && task.claimed)
       return fail('refused', `task ${id} is claimed done: what it accepts stands until that is decided`)
+    if (this.#mode === 'dir' && accept !== undefined && accept.length > 0) return needsGit(`task ${id}`)
     const next: Task = {
       ...task,
       ...(title === undefined ? {} : { title }),
@@ -206,6 +200,7 @@ export class Tasks {
     const ids: string[] = []
     const fresh = new Set<string>()
     for (const drop of drops) {
+      if (this.#mode === 'dir' && (drop.accept ?? []).length > 0) return needsGit(`"${drop.title}"`)
       if (drop.id === undefined) continue
       if (this.#store.tasks.get(drop.id))
         return fail(
@@ -372,23 +367,13 @@ export class Tasks {
 
 type DistributiveOmit<T, K extends string> = T extends unknown ? Omit<T, K> : never
 
-const verb: Record<TaskMove['move'], string> = {
-  start: 'be started',
-  claim: 'be claimed done',
-  return: 'be sent back',
-  release: 'be released',
-  complete: 'be completed',
-  fail: 'fail',
-  cancel: 'be cancelled',
-  retry: 'be retried (only a failed or cancelled task can)',
-}
-
-/** A task's standing in words: `in progress with alice`. */
-export const describe = (task: Task): string => {
-  if (task.status === 'in_progress')
-    return task.claimed ? `claimed done by ${task.owner}` : `in progress with ${task.owner}`
-  return isOpen(task) ? 'pending' : task.status
-}
+/** Told when it is asked for, not only when the work is done. */
+const needsGit = (what: string) =>
+  fail(
+    'refused',
+    `${what}: accept needs git mode: in one shared folder there is nothing on which it could be seen to fail without the work`,
+    'take accept out, or give verify',
+  )
 
 /** A hand-made stamp: ISO text, or Unix time in seconds or milliseconds; undefined when it is neither. */
 const stamp = (value: string | number | undefined): string | undefined => {

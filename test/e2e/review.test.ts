@@ -113,3 +113,40 @@ test('without anybody who may read it the person is asked, and whoever is to rea
   await team.ok('approve', merge.id)
   await team.shown('1', 'unverified')
 })
+
+test('one whose budget has no room for the reading is not waited for: another is asked, and it goes on later', async () => {
+  const repo = initRepo(join(tempFolder(), 'project'), { 'a.txt': 'one\n' })
+  const it = await scriptedTeam(
+    { ann: mate('ann', []), ben: () => 'Read.' },
+    {
+      workspace: repo.dir,
+      sandbox: 'prefer',
+      review: true,
+      teammates: [{ name: 'ann' }, { name: 'ben', autoClaim: false, budget: { tokens: 10 } }],
+      permissions: { allow: ['echo *', 'git *'] },
+      approvals: { merge_request: 'auto' },
+    },
+  )
+  await it.up()
+  const team = drive(it.root, repo)
+  await team.ok('task', 'add', 'Write it down')
+  const asked = (type: string, from: string, to: string) =>
+    until(
+      async () => (await team.requests()).find(each => each.type === type && each.from === from && each.to === to),
+      60_000,
+    )
+  const raise = await asked('resource_request', 'ben', 'human')
+  const review = await asked('review_request', 'supervisor', 'human')
+  expect((await team.requests()).filter(({ type }) => type === 'review_request')[0]).toMatchObject({
+    to: 'ben',
+    outcome: 'withdrawn',
+    reason: `ben waits for more of its budget (${raise.id})`,
+  })
+  await team.ok('approve', review.id)
+  await team.shown('1', 'unverified')
+  await team.ok('reject', raise.id, '--reason', 'no')
+  await until(async () => {
+    const ben = (await team.status()).teammates.find(({ name }) => name === 'ben')
+    return ben?.waiting?.whom === 'human' && ben.waiting.request === undefined
+  }, 60_000)
+})

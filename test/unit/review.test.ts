@@ -173,3 +173,30 @@ test('who is to read a review gets nothing else first; once it is taken in, or e
   withdrawStale(it.core)
   expect(it.core.requests.waiting()).toEqual([])
 })
+
+test('who waits for more of its own budget, or was given no more, reads nothing: another does; at the cap of the team it stays', () => {
+  const budget = { teammate: { tokens: 1000 }, team: { tokens: 5000 } }
+  const it = coreOf({ review: true, budget, teammates: [{ name: 'ann' }, { name: 'ben' }, { name: 'cat' }] }, clock, {
+    mode: 'git',
+  })
+  const id = added(it, 'First')
+  const task = claimed(it, id, 'ann')
+  const review = asked(it, id)
+  expect([review.to, nextOfReview(it.core, task)]).toEqual(['ben', { step: 'wait' }])
+  const over = (name: string, input: number) => unwrap(it.core.budget.reserve(name, { input, output: 0 }))?.request
+  const raise = over('ben', 2000) ?? expect.fail('not asked for')
+  expect(nextOfReview(it.core, task)).toEqual({
+    step: 'choose anew',
+    request: review.id,
+    why: `ben waits for more of its budget (${raise})`,
+  })
+  expect(reviewerFor(it.core, task)).toBe('cat')
+  unwrap(it.core.requests.decide(raise, 'human', 'reject', 'enough'))
+  expect(over('ben', 2000)).toBe(null)
+  expect(nextOfReview(it.core, task)).toMatchObject({ why: 'ben calls no model any more: its budget is used up' })
+  unwrap(it.core.requests.end(review.id, 'withdrawn', 'supervisor', 'ben rests'))
+  expect(asked(it, id).to).toBe('cat')
+  // Everybody waits for that one decision, so nobody else is asked for the review.
+  expect(over('cat', 9000)).toBeTypeOf('string')
+  expect(nextOfReview(it.core, task)).toEqual({ step: 'wait' })
+})

@@ -208,3 +208,15 @@ const unwrapTask = (tasks: Tasks, id: string) => {
   if (!rec) throw new Error(`no task ${id}`)
   return rec.value
 }
+
+it('in dir mode accept is refused when it is asked for, by a new task, a proposed one and an edit, and taking it out is not', () => {
+  const tasks = new Tasks(openMemoryStore(clock), clock, 'dir')
+  const refused = { ok: false, fault: { code: 'refused', message: expect.stringContaining('accept needs git mode') } }
+  const drops = [{ title: 'one' }, { title: 'two', accept: ['npm test'] }]
+  expect(tasks.add(drops, { by: 'human' })).toMatchObject(refused)
+  expect(tasks.check(drops)).toMatchObject(refused)
+  const [id = ''] = unwrap(tasks.add([{ title: 'one', accept: [] }], { by: 'human' })).ids
+  expect(id).toBe('1')
+  expect(tasks.edit(id, { accept: ['npm test'] }, 'human')).toMatchObject(refused)
+  expect(unwrap(tasks.edit(id, { accept: [] }, 'human')).value.accept).toEqual([])
+})
