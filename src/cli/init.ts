@@ -3,6 +3,8 @@ import { existsSync, statSync } from 'node:fs'
 import { mkdir, readFile, realpath, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { bindGit } from '../git/run.ts'
+import { inspectWorkspace } from '../git/workspace.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { namePattern, reservedNames } from '../protocol/ids.ts'
 import { probeSandbox } from '../sandbox/probe.ts'
@@ -81,8 +83,21 @@ const act = async (cli: Cli, args: Init): Promise<Result<number>> => {
     cli.out.say(
       `sandbox is "prefer": without one only the commands in permissions.allow run unasked, and authority is not defended. ${probe.remedy ?? ''}`.trim(),
     )
-  cli.out.say('next: team task add "…" and team up; or team demo to see a team at work')
+  const refused = repository === null ? null : await whyRefused(cli, repository)
+  cli.out.say(
+    refused === null
+      ? 'next: team task add "…" and team up; or team demo to see a team at work'
+      : `next: team up refuses this repository as it is: ${refused}`,
+  )
   return ok(0)
+}
+
+/** What `team up` will say of the repository, with the remedy, which may be one in the config.json that was made; null: nothing. */
+const whyRefused = async ({ env: { PATH, HOME } }: Cli, repository: string): Promise<string | null> => {
+  const seen = await inspectWorkspace(bindGit({ env: { PATH, HOME } }), repository)
+  if (seen.ok) return null
+  const { message, hint } = seen.fault
+  return hint === undefined ? message : `${message}; ${hint}`
 }
 
 /** Beside the repository that `dir` lies in, or `dir` itself. */
@@ -90,6 +105,12 @@ const plan = async (cli: Cli, dir: string): Promise<Result<Plan>> => {
   const real = existsSync(dir) ? await realpath(dir) : dir
   const top = existsSync(real) ? repositoryAround(real) : null
   if (top === null) return ok({ root: real, repository: null })
+  if (!existsSync(join(top, '.git')) && (await git(cli, top, ['rev-parse', '--is-bare-repository'])) === 'false')
+    return fail(
+      'refused',
+      `${top} is the git folder of a repository; a team works on its files`,
+      'Go to where those lie, and run team init there.',
+    )
   if (!existsSync(join(top, '.git')))
     return fail(
       'refused',

@@ -114,6 +114,9 @@ const takesRest = new Set(['send', 'answer', 'plan'])
  */
 const split = (all: readonly string[]): { argv: readonly string[]; rest: readonly string[] } => {
   const end = all.indexOf('--')
+  // A file's name: a dash at its beginning is no option's.
+  if (end >= 0 && all.find(arg => !arg.startsWith('-')) === 'why')
+    return { argv: [...all.slice(0, end), ...all.slice(end + 1).map(arg => arg.replace(/^-/, './-'))], rest: [] }
   if (end >= 0) return { argv: all.slice(0, end), rest: all.slice(end + 1) }
   const dash = all.findIndex((arg, i) => arg === '-' && all[i - 1] !== '--file')
   if (dash < 0 || !takesRest.has(all.find(arg => !arg.startsWith('-')) ?? '')) return { argv: all, rest: [] }

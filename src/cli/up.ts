@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { checkFirst } from '../git/hub.ts'
 import type { Clock } from '../lib/clock.ts'
 import { killVariable } from '../lib/points.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
@@ -6,7 +7,7 @@ import type { Hello } from '../protocol/rpc.ts'
 import { probeSandbox } from '../sandbox/probe.ts'
 import type { Probe } from '../sandbox/shell.ts'
 import { checkPlaces } from '../store/places.ts'
-import { findRoot, type LoadedConfig, loadConfig } from '../store/root.ts'
+import { findRoot, type LoadedConfig, layout, loadConfig } from '../store/root.ts'
 import { checkVersions } from '../store/versions.ts'
 import { startDaemon } from '../supervisor/daemon.ts'
 import type { Daemon } from '../supervisor/daemon-options.ts'
@@ -108,6 +109,11 @@ const start = async (cli: Cli, args: Up, ready: Ready | null): Promise<Result<En
   if (!places.ok) return places
   const versions = checkVersions(root)
   if (!versions.ok) return versions
+  const { mode, workspace, config } = loaded.value
+  // What cannot be worked on is refused before a first start has made anything.
+  const workable =
+    mode === 'git' ? await checkFirst({ ...config, workspace, hubDir: layout(root).hub, env: base(cli) }) : ok(null)
+  if (!workable.ok) return workable
   if (args.detach && !args.detached) {
     const detached = await detach(cli, root, args)
     return detached.ok ? ok({ exit: detached.value, isDisk: false }) : detached

@@ -11,7 +11,7 @@ export type Blame = Pick<WhyShown, 'path' | 'line' | 'text' | 'commit'>
 
 /**
  * Who last wrote this line: of the trunk, or (`isHere`) of the file as it lies in the person's repository, which is looked at only.
- * `file` is meant from `cwd` where that lies in the repository, else from the workspace. Faults: `unknown` (no such file or line).
+ * `file` is meant from `cwd` where that lies in the repository or in a teammate's clone of it, else from the workspace. Faults: `unknown` (no such file or line).
  */
 export const blame = async (
   hub: HubRepository,
@@ -39,16 +39,30 @@ export const blame = async (
   )
 }
 
-/** The path from the top of the work tree, with slashes; null where it leads out of it. */
+/** The path from the top of the work tree, with slashes; null where it leads out of it. In a teammate's clone it is that of the clone. */
 const pathIn = (hub: HubRepository, file: string, cwd: string): string | null => {
   const { top, dir } = hub.workspace
-  const inside = (path: string): string | null => {
-    const rel = relative(top, path)
-    return rel === '' || rel === '..' || rel.startsWith(`..${sep}`) || isAbsolute(rel) ? null : rel
-  }
-  const isWithin = cwd === top || inside(cwd) !== null
-  const path = inside(isAbsolute(file) ? throughLinks(file) : isWithin ? resolve(cwd, file) : join(dir, file))
+  const stands = [top, cloneAround(hub, cwd)].some(
+    tree => tree !== null && (cwd === tree || inside(tree, cwd) !== null),
+  )
+  const meant = isAbsolute(file) ? throughLinks(file) : stands ? resolve(cwd, file) : join(dir, file)
+  const path = inside(cloneAround(hub, meant) ?? top, meant)
   return path === null ? null : path.split(sep).join('/')
+}
+
+/** `path` from `top`, or null where it is not below it. */
+const inside = (top: string, path: string): string | null => {
+  const rel = relative(top, path)
+  return rel === '' || rel === '..' || rel.startsWith(`..${sep}`) || isAbsolute(rel) ? null : rel
+}
+
+/** The top of the clone that `path` lies in: they stand beside the hub's own folder, one for each teammate. */
+const cloneAround = (hub: HubRepository, path: string): string | null => {
+  const team = join(dirname(dirname(hub.dir)), 'team')
+  const [name, repo] = (inside(team, path) ?? '').split(sep)
+  const clone = join(team, name ?? '', 'repo')
+  // In dir mode that is a link to the workspace itself.
+  return repo === 'repo' && existsSync(join(clone, '.git', 'team-clone')) ? clone : null
 }
 
 /** The same place with the links on the way to its folder followed, as far as that is there; what is not may be on the trunk. */

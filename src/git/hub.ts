@@ -34,7 +34,7 @@ import { listSaved, restoreAsBranch, restoreAsFolder } from './rescue.ts'
 import { bindGit, type Environment, type Git } from './run.ts'
 import { type Fetched, fetchBranch, fetchRescue } from './transfer.ts'
 import { type Unmergeable, unmergeable } from './unmergeable.ts'
-import { inspectWorkspace, type Workspace } from './workspace.ts'
+import { checkWorkspace, type Workspace } from './workspace.ts'
 
 /**
  * The team's bare copy of the repository, `.team/hub.git`: the trunk, the tasks' branches and what was rescued. Its objects are
@@ -116,6 +116,13 @@ export interface HubOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+/** The `config` fault, with its remedy, that would keep a first hub from being made for this workspace. Writes nothing. */
+export const checkFirst = async (options: HubOptions): Promise<Result<null>> => {
+  if (existsSync(options.hubDir)) return ok(null)
+  const checked = await checkWorkspace(bindGit({ env: options.env ?? {}, signal: options.signal }), options)
+  return checked.ok ? ok(null) : checked
+}
+
 /**
  * Opens the hub, making it when there is none: first everything is checked (a `config` fault with its remedy, nothing made), then it
  * is built aside and renamed, so that a crash leaves none or a whole one. For the holder of the team root only.
@@ -127,10 +134,8 @@ export const openHub = async (options: HubOptions): Promise<Result<Hub>> => {
   const git = bindGit({ env, signal: options.signal, gitDir: dir })
   const made = !existsSync(dir)
   const known = made ? undefined : await recordedBase(git)
-  const workspace = await inspectWorkspace(anywhere, options.workspace, options.base ?? known, known)
+  const workspace = await checkWorkspace(anywhere, options, known)
   if (!workspace.ok) return workspace
-  const named = await checkTrunkName(anywhere, workspace.value, options.trunk)
-  if (!named.ok) return named
   const hub: HubRepository = {
     dir,
     git,
@@ -285,17 +290,6 @@ const ofSound =
     const sound = damaged(dir)
     return sound.ok ? done : sound
   }
-
-/** In the hub the trunk stands beside the tasks' branches; one name must not be a folder of the other. */
-const checkTrunkName = async (git: Git, workspace: Workspace, trunk: string): Promise<Result<null>> => {
-  const valid = await git(['check-ref-format', '--branch', trunk], { cwd: workspace.dir, codes: [0, 1, 128] })
-  if (!valid.ok) return valid
-  if (valid.value.code !== 0 || trunk.startsWith('@'))
-    return fail('config', `"${trunk}" cannot be a branch's name (trunk in config.json)`, 'use "team/trunk"')
-  return trunk === 'team' || /^team\/task-/.test(trunk)
-    ? fail('config', `a trunk named "${trunk}" collides with the tasks' branches, team/task-<id>`, 'use "team/trunk"')
-    : ok(null)
-}
 
 const buildHub = async (hub: HubRepository): Promise<Result<null>> => {
   const fresh = halfMade(hub.dir)

@@ -190,6 +190,29 @@ export const inspectWorkspace = async (
   })
 }
 
+/** The repository, as the hub may be made from it or opened for it with this trunk; faults as of `inspectWorkspace`, or the trunk's name. */
+export const checkWorkspace = async (
+  anywhere: Git,
+  o: { workspace: string; base?: string | undefined; trunk: string },
+  known?: string,
+): Promise<Result<Workspace>> => {
+  const workspace = await inspectWorkspace(anywhere, o.workspace, o.base ?? known, known)
+  if (!workspace.ok) return workspace
+  const named = await checkTrunkName(anywhere, workspace.value, o.trunk)
+  return named.ok ? workspace : named
+}
+
+/** In the hub the trunk stands beside the tasks' branches; one name must not be a folder of the other. */
+const checkTrunkName = async (git: Git, workspace: Workspace, trunk: string): Promise<Result<null>> => {
+  const valid = await git(['check-ref-format', '--branch', trunk], { cwd: workspace.dir, codes: [0, 1, 128] })
+  if (!valid.ok) return valid
+  if (valid.value.code !== 0 || trunk.startsWith('@'))
+    return fail('config', `"${trunk}" cannot be a branch's name (trunk in config.json)`, 'use "team/trunk"')
+  return trunk === 'team' || /^team\/task-/.test(trunk)
+    ? fail('config', `a trunk named "${trunk}" collides with the tasks' branches, team/task-<id>`, 'use "team/trunk"')
+    : ok(null)
+}
+
 /** A submodule's path in this commit, or null where it has none. */
 export const submoduleIn = async (git: Git, dir: string, commit: string): Promise<Result<string | null>> => {
   const tree = await git(['ls-tree', '-r', '-z', '--full-tree', commit], { cwd: dir })

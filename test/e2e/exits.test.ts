@@ -269,6 +269,8 @@ describe('exit codes by command', () => {
     expect(whence).toMatch(/Decided\n.*merge_request/)
     await ends(0, ['why', 'a.txt:1', '--here', '--json', '--root', it.root], { cwd: it.repo.dir })
     await ends(4, ['why', 'none.txt:1'], at)
+    // A name that begins with a dash.
+    await ends(4, ['why', '--root', it.root, '--', '-x.txt:1'], at)
     await both(['rescue', 'list'], at)
     expect(await ends(0, ['rescue', 'list', '--task', '1'], at)).toContain(`${saved.slice(0, 10)}  `)
     expect(await ends(0, ['task', 'show', '1'], at)).toContain(`\n  ${saved.slice(0, 10)}  `)

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/store/root.ts'
@@ -87,4 +87,22 @@ test('init in a folder whose parent does not exist is refused, names it, and mak
   await teamOk(['init', '--yes', join(at, 'new')])
   const inFile = await team(['init', '--yes', join(at, 'new', 'config.json')])
   expect([inFile.code, inFile.stderr]).toEqual([2, expect.stringContaining('is a file')])
+})
+
+test('init says at once what team up will refuse in the repository, and takes a git folder for no bare repository', async () => {
+  const repo = repository()
+  const inside = await team(['init', '--yes'], { cwd: join(repo.dir, '.git', 'refs') })
+  expect([inside.code, inside.stderr]).toEqual([5, expect.stringContaining('.git is the git folder of a repository')])
+  expect(existsSync(join(repo.dir, '.git-team'))).toBe(false)
+  repo.git('checkout', '-q', '--detach')
+  const said = await teamOk(['init', '--yes'], { cwd: repo.dir })
+  expect(said).toContain('next: team up refuses this repository as it is')
+  expect(said).toContain('HEAD is detached')
+  willRun(`${repo.dir}-team`)
+  for (const how of ['--once', '-d']) {
+    const up = await team(['up', how, '--root', `${repo.dir}-team`])
+    expect([up.code, up.stderr]).toEqual([3, expect.stringContaining('HEAD is detached')])
+  }
+  // Nothing was left of that but what init had made.
+  expect(readdirSync(`${repo.dir}-team`).sort()).toEqual(['.messages', '.tasks', 'config.json', 'team'])
 })

@@ -103,3 +103,19 @@ test('what is not there is said so: file, line, a path out of the repository, a 
   expect(await why('-x', 1, { isHere: true })).toMatch(/^unknown: there is no file app\/-x in /)
   expect(await why('..', 1)).toMatch(/^unknown: /)
 })
+
+test("from a folder of a teammate's clone, or by a whole path into it, a file is meant as it lies in the repository", async () => {
+  repo.commit('Deep', { 'app/deep/c.txt': 'c\n' })
+  unwrap(await hub.refreshBase())
+  const path = async (file: string, cwd = '/') => {
+    const found = await at(file, 1, { cwd })
+    return found.ok ? found.value.path : found.fault.message
+  }
+  expect(await path('c.txt', join(clone.dir, 'app/deep'))).toBe('app/deep/c.txt')
+  expect(await path('b.txt', clone.dir)).toBe('b.txt')
+  expect(await path(join(clone.dir, 'app/deep/c.txt'))).toBe('app/deep/c.txt')
+  expect(await path(join(repo.dir, 'b.txt'), join(clone.dir, 'app'))).toBe('b.txt')
+  // Beside the clone is no place of the repository, nor is what only looks like one.
+  expect(await path(join(clone.dir, '../NOTES.md'))).toMatch(/ is not in /)
+  expect(await path(join(folder.dir, 'r/team/nobody/repo/b.txt'))).toMatch(/ is not in /)
+})
