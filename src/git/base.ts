@@ -1,12 +1,12 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import { mergeTree } from './merge.ts'
-import { type HubRepository, isAncestor, mergeBase, moveRef, needRef, refs } from './repository.ts'
+import { type HubRepository, isAncestor, mergeBase, moveRef, needRef, readRef, refs } from './repository.ts'
 import { type Git, uploadPack } from './run.ts'
 import { readBase, submoduleIn, type Workspace } from './workspace.ts'
 
 /** What became of a look at the base. */
 export interface BaseReport {
-  /** The base's head differs from the one seen at the last look. */
+  /** The base's head differs from the one seen at the last look, or a rewrite has not been told since (`toldBase`). */
   readonly moved: boolean
   /** The base's head at the last look, and now. */
   readonly from: string
@@ -48,14 +48,21 @@ export const fetchBase = async (git: Git, workspace: Workspace): Promise<Result<
 
 /**
  * Fetches the base from the workspace when it moved. A trunk without anything of its own follows it; where both moved, what their
- * merge would give is told, and nothing moves. Safe to repeat: after a crash in between, the next call goes on. Faults: `config` (the base is gone), `refused` (nothing in common with the trunk).
+ * merge would give is told, and nothing moves. Safe to repeat: after a crash in between, the next call goes on, and a rewritten base is reported until `toldBase`. Faults: `config` (the base is gone), `refused` (nothing in common with the trunk).
  */
 export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport>> => {
-  const from = await needRef(hub.git, refs.base, 'the base')
-  if (!from.ok) return from
+  const at = await needRef(hub.git, refs.base, 'the base')
+  if (!at.ok) return at
+  const untold = await readRef(hub.git, refs.baseBefore)
+  if (!untold.ok) return untold
+  const from = ok(untold.value ?? at.value)
   const now = await readBase(hub.anywhere, hub.workspace, hub.dir)
   if (!now.ok) return now
-  if (now.value !== from.value) {
+  const isNew = now.value !== at.value
+  if (isNew) {
+    // First, so that a crash behind the fetch loses no word about what was rewritten.
+    const kept = untold.value === null ? await hub.git(['update-ref', refs.baseBefore, at.value]) : ok(null)
+    if (!kept.ok) return kept
     const fetched = await fetchBase(hub.git, hub.workspace)
     if (!fetched.ok) return fetched
   }
@@ -66,6 +73,8 @@ export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport
   if (!trunk.ok) return trunk
   const grew = from.value === to.value ? ok(true) : await isAncestor(hub.git, from.value, to.value)
   if (!grew.ok) return grew
+  const told = grew.value && (isNew || untold.value !== null) ? await toldBase(hub) : ok(null)
+  if (!told.ok) return told
   const moved = to.value !== from.value
   const dropped = grew.value ? ok(null) : await droppedBy(hub, from.value, to.value)
   if (!dropped.ok) return dropped
@@ -111,6 +120,12 @@ export const refreshBase = async (hub: HubRepository): Promise<Result<BaseReport
       ? { ...report, how: 'merge', trunk: trunk.value, tree: trial.value.tree }
       : { ...report, how: 'conflict', trunk: trunk.value, files: trial.value.files },
   )
+}
+
+/** What the last look said of a rewritten base has been told: the next one counts from where it stands now. */
+export const toldBase = async (hub: HubRepository): Promise<Result<null>> => {
+  const done = await hub.git(['update-ref', '-d', refs.baseBefore])
+  return done.ok ? ok(null) : done
 }
 
 const droppedBy = async (hub: HubRepository, from: string, to: string): Promise<Result<string[] | null>> => {

@@ -6,7 +6,7 @@ import { type Fault, fail, ok, type Result } from '../lib/result.ts'
 import { makeTurns } from '../lib/turns.ts'
 import type { LandReport } from '../protocol/rpc.ts'
 import type { Restored, SavedShown } from '../protocol/work.ts'
-import { type BaseReport, fetchBase, refreshBase } from './base.ts'
+import { type BaseReport, fetchBase, refreshBase, toldBase } from './base.ts'
 import { type Blame, blame, broughtBy } from './blame.ts'
 import { type CloneReport, ensureClone } from './clone.ts'
 import { type Conflict, conflict } from './conflict.ts'
@@ -60,6 +60,8 @@ export interface Hub {
   standing(): Promise<Standing>
   /** Looks at the base in the workspace. A trunk with nothing of its own follows it; a merge is told, for `merge` to make. */
   refreshBase(): Promise<Result<BaseReport>>
+  /** See `toldBase` in base.ts. */
+  toldBase(): Promise<Result<null>>
   ensureClone(name: string, dest: string): Promise<Result<CloneReport>>
   /** Copies what `patterns`, relative to the workspace, name to the same place in a clone. */
   copy(dest: string, patterns: readonly string[]): Result<CopyReport>
@@ -228,6 +230,7 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
       return now
     },
     refreshBase: () => hub.inTurn(() => refreshBase(hub)),
+    toldBase: () => hub.inTurn(() => toldBase(hub)),
     ensureClone: (name, dest) => ensureClone(hub, name, dest),
     copy: (dest, patterns) => {
       const { top, prefix } = hub.workspace

@@ -9,6 +9,8 @@ import type { Workspace } from './workspace.ts'
 /** The refs of the hub: `refs/heads/<trunk>`, `refs/heads/team/task-<id>`, and what people do not see, under `refs/team`. */
 export const refs = {
   base: 'refs/team/base',
+  /** Where the base stood before it was rewritten, until that was told. */
+  baseBefore: 'refs/team/base-before',
   branch: (name: string) => `refs/heads/${name}`,
   /** Where a fetched branch waits until its old head is safe. */
   incoming: (name: string) => `refs/team/incoming/${name}`,

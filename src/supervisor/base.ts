@@ -48,6 +48,11 @@ export class Base {
     await this.#lost.look(seen.value.trunk)
     const rewritten = rewrittenWords(hub, seen.value)
     if (rewritten !== null) notices.tell(humanInbox, `msg_base_${seen.value.to}_rewritten_${store.seq}`, rewritten)
+    if (seen.value.rewritten) {
+      // What was said is on the disk before it counts as said: after a crash in between it is said once more.
+      await store.flushed()
+      await hub.toldBase()
+    }
     const { how, files, tree } = seen.value
     if (how === 'conflict') {
       this.#refuse(seen.value, 'conflict', `conflicts with the trunk in ${files.join(', ')}`, '')

@@ -16,6 +16,7 @@ export const landTrunk = async (core: Core): Promise<Result<LandReport>> => {
   if (seen.ok && seen.value.moved) {
     store.note({ event: 'base.moved', by: 'human', info: { ...seen.value } })
     const rewritten = rewrittenWords(hub, seen.value)
+    if (seen.value.rewritten) await hub.toldBase()
     if (rewritten !== null) return fail('refused', rewritten, 'team land once more lands all the same')
   }
   const landed = await hub.land()

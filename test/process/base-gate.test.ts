@@ -288,3 +288,27 @@ test('a workspace that is moved away stops no work: it is said, by landing too, 
   expect(notices.problems()).toEqual([])
   expect(await hub.land()).toMatchObject({ ok: true, value: { to: head } })
 })
+
+test('E03 a base rewritten, and a crash between its being fetched and told: the next start tells it, once', async () => {
+  const { repo, core, work, base, laned, reopen, told } = await setup(undefined)
+  repo.commit('Second', { 'b.txt': 'second\n' })
+  await base.bring()
+  work({ 'a.txt': 'work\n2\n3\n' })
+  repo.git('reset', '-q', '--hard', 'HEAD~1')
+  repo.commit('Other', { 'c.txt': 'c\n' })
+  const again = unwrap(await reopen())
+  // All that the look before the crash had come to.
+  unwrap(await again.refreshBase())
+  expect(told()).toEqual([])
+  const next = new Base({ ...laned, core: { ...core, hub: unwrap(await reopen()) } })
+  await next.bring()
+  const words = [expect.stringMatching(/was rewritten: .* brings it back: \w+ Second\. /)]
+  expect(told()).toEqual(words)
+  await next.bring()
+  await new Base({ ...laned, core: { ...core, hub: unwrap(await reopen()) } }).bring()
+  expect(told()).toEqual(words)
+  // What only grows is nothing to tell.
+  repo.commit('Third', { 'c.txt': 'd\n' })
+  await next.bring()
+  expect(told()).toEqual(words)
+})

@@ -101,6 +101,7 @@ export class SimHub {
       trunk: async () => this.trunk,
       standing: async () => ({ trunk: this.trunk, base: 'b', ahead: 0 }),
       refreshBase: async () => ok({ ...base, trunk: this.trunk }),
+      toldBase: async () => ok(null),
       ensureClone: unused,
       copy: unused,
       fetchBranch: (clone, branch) =>
