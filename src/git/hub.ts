@@ -12,6 +12,7 @@ import { type CloneReport, ensureClone } from './clone.ts'
 import { type Conflict, conflict } from './conflict.ts'
 import { type CopyReport, copyFiles } from './copy.ts'
 import { hubDamage } from './damage.ts'
+import { ignoredAbsent } from './ignored.ts'
 import { halfMade, removeHalfMade } from './inside.ts'
 import { land } from './land.ts'
 import {
@@ -65,6 +66,8 @@ export interface Hub {
   ensureClone(name: string, dest: string): Promise<Result<CloneReport>>
   /** Copies what `patterns`, relative to the workspace, name to the same place in a clone. */
   copy(dest: string, patterns: readonly string[]): Result<CopyReport>
+  /** What git ignores in the workspace and a clone has not. */
+  absent(clone: string): Promise<readonly string[]>
   fetchBranch(clone: string, branch: string): Promise<Result<Fetched>>
   fetchRescue(clone: string, name: string): Promise<Result<string[]>>
   /** Who last wrote a line, and which commit of the trunk brought it there. */
@@ -236,6 +239,7 @@ const assemble = (opened: HubRepository, made: boolean, mended: readonly string[
       const { top, prefix } = hub.workspace
       return copyFiles(top, dest, prefix === '' ? patterns : patterns.map(pattern => `${prefix}/${pattern}`))
     },
+    absent: clone => ignoredAbsent(hub, clone),
     fetchBranch: (clone, branch) => fetchBranch(hub, clone, branch),
     fetchRescue: (clone, name) => fetchRescue(hub, clone, name),
     blame: what => blame(hub, what),

@@ -29,7 +29,7 @@ export const MergeRecord = z.object({
   checks: z.array(MergeCheck),
   /** The tasks that were verified and merged together, in their order. */
   batch: z.array(z.string()),
-  /** Of a red check: was the trunk alone red too? Left out where that was not asked, or could not be told. */
+  /** Of a red check: was the trunk alone red too? Left out where that was not asked, could not be told, or is the task's own check, red until the work is there. */
   redBefore: z.boolean().optional(),
   /** It went back without being counted against limits.returns. */
   spared: z.boolean().optional(),

@@ -51,6 +51,8 @@ export interface AssignedTask {
   readonly resume: string | null
   /** The trunk's commit that it was sent back for: unless the branch has it, the trunk is merged in first. */
   readonly mergeTrunk: string | null
+  /** What git ignores in the person's workspace and the clone has not, where no `setup` would make it. */
+  readonly absent?: readonly string[]
 }
 
 /** From a teammate's thread to the daemon. Parsed there; anything else is logged and ignored. */

@@ -4,7 +4,7 @@ import { overlaps } from '../protocol/lease.ts'
 import { isLease } from '../protocol/request.ts'
 import type { Task } from '../protocol/task.ts'
 import type { AssignedTask } from '../protocol/thread.ts'
-import { type Core, verifyCommands } from './core.ts'
+import { type Core, clonePath, verifyCommands } from './core.ts'
 import { reviewersDue } from './review.ts'
 import { match, type Pair, ReadyList, writes } from './schedule.ts'
 import type { Suspicion } from './suspicion.ts'
@@ -212,6 +212,7 @@ export class Dispatch {
     let start: string | null = null
     let resume: string | null = null
     let takeIn: string | null = null
+    let absent: readonly string[] = []
     if (hub) {
       await this.#bringBase(name)
       start = await hub.trunk()
@@ -220,6 +221,7 @@ export class Dispatch {
       takeIn = resume === null ? null : (tasks.get(id)?.value.takeIn ?? null)
       // Not in a hub that was made anew since.
       if (takeIn !== null && !(await hub.has(takeIn))) takeIn = null
+      if (this.#core.config.setup === undefined) absent = await hub.absent(clonePath(this.#core, name))
     }
     const task = tasks.inHand(name)?.value
     if (task?.id !== id) return null
@@ -236,6 +238,7 @@ export class Dispatch {
       start,
       resume,
       mergeTrunk: takeIn,
+      absent,
     }
   }
 

@@ -350,7 +350,9 @@ export class MergeQueue {
     const redBefore = trunk === undefined || trunk.couldNotRun ? undefined : !trunk.ok
     // Once for each commit of the trunk: whoever claims the same again before it is mended is not led in a circle for ever.
     const spared = redBefore === true && !isOwn && !wasSpared(core, task.id, link.onto)
-    const merge = recordOf(link, { isMerged: false, batch: links, check: red, trunk, redBefore, spared })
+    // Its own check is there to be turned green: that it is red without the work says nothing against the trunk.
+    const blamed = isOwn && redBefore ? undefined : redBefore
+    const merge = recordOf(link, { isMerged: false, batch: links, check: red, trunk, redBefore: blamed, spared })
     if (redBefore && !isOwn && trunk) {
       this.#redTrunk = link.onto
       this.#verdicts.trunkRed({ trunk: link.onto, result: trunk })

@@ -28,6 +28,15 @@ export const interruptedNote = (tools: readonly string[]): string => {
   return `You were interrupted and restarted; this conversation is as you left it.${unknown} Go on.`
 }
 
+/** So many of them are named. */
+const mostAbsent = 8
+
+/** A command that fails for what a clone cannot have is no fault of the work. */
+const absentText = (absent: readonly string[]): string =>
+  absent.length === 0
+    ? ''
+    : `Not in your clone, since git ignores it, but in the person's workspace: ${absent.slice(0, mostAbsent).join(', ')}${absent.length > mostAbsent ? ` and ${absent.length - mostAbsent} more` : ''}. A command that needs it fails here for that alone. Make it if you can (install what is to be installed); else say so. \`setup\` and \`copy\` in config.json, which are the person's, give it to every clone and check.`
+
 /** The task as it enters the context. */
 export const taskItem = (task: AssignedTask): TaskItem => ({
   k: 'task',
@@ -40,6 +49,7 @@ export const taskItem = (task: AssignedTask): TaskItem => ({
     task.accept.length > 0
       ? `Each of these must fail without your work and pass with it: ${task.accept.join('; ')}`
       : '',
+    absentText(task.absent ?? []),
     task.verify.length > 0 ? `It counts as done when this passes: ${task.verify.join('; ')}` : '',
   ]
     .filter(Boolean)

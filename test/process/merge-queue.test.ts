@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
-import { join } from 'node:path'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { type Hub, openHub } from '../../src/git/hub.ts'
 import { clock } from '../../src/lib/clock.ts'
@@ -503,6 +504,37 @@ test('a git that is killed while the trunk moves fails no task: each is merged b
   })
   await it.leadAll('1', '2')
   expect([it.task('1').status, it.task('2').status]).toEqual(['completed', 'completed'])
+})
+
+test('a check of the task alone that is red without the work too is not called red on the trunk before', async () => {
+  const it = await setup()
+  it.claim({ 'one.txt': '1\n' }, { verify: 'test -e wanted.txt' })
+  await it.leadAll('1')
+  const { detail, merge } = it.merge('1') ?? {}
+  expect([detail, merge?.redBefore, merge?.spared]).toEqual(['test -e wanted.txt exited 1', undefined, undefined])
+  expect(merge?.checks.map(({ where, ok }) => [where, ok])).toEqual([
+    ['merged', false],
+    ['trunk', false],
+  ])
+  expect(it.task('1')).toMatchObject({ returns: 1, error: expect.stringContaining("it is this task's own check") })
+  expect(it.notices.problems()).toEqual([])
+})
+
+test('what git ignores in the workspace and a clone has not is named, but for the team itself', async () => {
+  const it = await setup({}, { 'a.txt': 'a\n', '.gitignore': '.env\nnode_modules\n*.log\n' })
+  for (const [path, text] of [
+    ['.env', 'A=1\n'],
+    ['node_modules/x/index.js', ''],
+    ['src/node_modules/y/index.js', ''],
+    ['seen.log', ''],
+  ] as const) {
+    mkdirSync(dirname(join(it.repo.dir, path)), { recursive: true })
+    writeFileSync(join(it.repo.dir, path), text)
+  }
+  const clone = join(it.repo.dir, '..', 'clone')
+  mkdirSync(clone)
+  writeFileSync(join(clone, 'seen.log'), '')
+  expect(await it.hub.absent(clone)).toEqual(['.env', 'node_modules/', 'src/node_modules/'])
 })
 
 test('accept: red where the branch started and green on the merged result, both on record', async () => {

@@ -104,6 +104,7 @@ export class SimHub {
       toldBase: async () => ok(null),
       ensureClone: unused,
       copy: unused,
+      absent: async () => [],
       fetchBranch: (clone, branch) =>
         op(() => {
           const head = this.heads.get(`${clone} ${branch}`)

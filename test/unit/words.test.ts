@@ -25,6 +25,10 @@ test('the heading that a dropped Markdown file took its title from stands once i
   const assigned = { ...task, attempt: 1, verify: [], start: null, resume: null, mergeTrunk: '' }
   const told = '# Say how to use it\n\n    indented\n\n# Say how to use it\nmore'
   expect(renderItems([taskItem(assigned)])).toBe(`<task id="1" attempt="1">\n${told}\n</task>`)
+  const absent = ['.env', ...Array.from({ length: 9 }, (_, n) => `n${n}/`)]
+  expect(renderItems([taskItem({ ...assigned, absent })])).toMatch(
+    /\n\nNot in your clone, since git ignores it, but in the person's workspace: \.env, n0\/.* n6\/ and 2 more\. A command that needs it fails here for that alone/,
+  )
   const home = mkdtempSync(join(tmpdir(), 'team-words-'))
   try {
     writeTaskFile(home, assigned, 'now')
