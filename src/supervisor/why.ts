@@ -22,13 +22,16 @@ export const whyLine = async (core: Core, asked: RpcParsed<'why'>): Promise<Resu
   const merge = await hub.broughtBy(commit.id)
   if (!merge.ok) return merge
   if (merge.value === null)
-    return ok({ ...nothing, why: `${hub.trunkName} does not have that commit: it is of no task` })
+    return ok({
+      ...nothing,
+      why: `${hub.trunkName} does not have that commit: it is of no task, or a task's work that was squashed or rebased by hand`,
+    })
   const task = taskMergedAs(core, merge.value.id)
   if (task === null)
     return ok({
       ...nothing,
       merge: merge.value,
-      why: `it came with ${hub.baseName}, or from a task that is not on record any more`,
+      why: `it came with ${hub.baseName}, or from a task that is not on record any more; a task's work that was squashed or rebased by hand came so too`,
     })
   const requests = requestsOf(core, task)
   return ok({

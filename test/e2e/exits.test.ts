@@ -268,6 +268,10 @@ describe('exit codes by command', () => {
     )
     expect(whence).toMatch(/Decided\n.*merge_request/)
     await ends(0, ['why', 'a.txt:1', '--here', '--json', '--root', it.root], { cwd: it.repo.dir })
+    // Whoever squashes a task's work by hand makes a commit that is of no task.
+    it.repo.commit('Squashed', { 'own.txt': 'own\n' })
+    const own = ['why', '--here', 'own.txt:1', '--root', it.root]
+    expect(await ends(0, own, { cwd: it.repo.dir })).toMatch(/no task +team\/trunk does not have that commit.* by hand/)
     await ends(4, ['why', 'none.txt:1'], at)
     // A name that begins with a dash.
     await ends(4, ['why', '--root', it.root, '--', '-x.txt:1'], at)
