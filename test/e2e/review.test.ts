@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Reply, ScriptedRequest } from '../../src/model/scripted.ts'
@@ -6,7 +6,7 @@ import type { Request } from '../../src/protocol/request.ts'
 import { tempFolder, until } from '../support/cli.ts'
 import { drive } from '../support/git-team.ts'
 import { initRepo } from '../support/repo.ts'
-import { heard, lastSaid, scriptedTeam } from '../support/scripted-team.ts'
+import { gate, heard, killed, lastSaid, scriptedTeam } from '../support/scripted-team.ts'
 
 const call = (name: string, args: object): Reply => ({ calls: [{ name, args }] })
 
@@ -149,4 +149,72 @@ test('one whose budget has no room for the reading is not waited for: another is
     const ben = (await team.status()).teammates.find(({ name }) => name === 'ben')
     return ben?.waiting?.whom === 'human' && ben.waiting.request === undefined
   }, 60_000)
+})
+
+test('a daemon killed while a review is read: the next start has it read again, and what it approves is merged once', async () => {
+  const repo = initRepo(join(tempFolder(), 'project'), { 'a.txt': 'one\n', '.gitignore': '.env\n' })
+  writeFileSync(join(repo.dir, '.env'), 'SECRET=1\n')
+  const reads = gate()
+  const held = gate()
+  const ben = mate('ben', [])
+  let isFirst = true
+  const it = await scriptedTeam(
+    {
+      ann: mate('ann', []),
+      ben: async request => {
+        if (isFirst && lastSaid(request).includes('type="review_request"')) {
+          isFirst = false
+          reads.open()
+          await held.opened
+        }
+        return ben(request)
+      },
+    },
+    {
+      workspace: repo.dir,
+      sandbox: 'prefer',
+      review: true,
+      teammates: [{ name: 'ann' }, { name: 'ben', autoClaim: false }],
+      permissions: { allow: ['echo *', 'git *'] },
+      approvals: { merge_request: 'auto' },
+    },
+  )
+  const child = await it.up()
+  const team = drive(it.root, repo)
+  await team.ok('task', 'add', 'Write it down')
+  await reads.opened
+  await killed(child)
+  held.open()
+  await it.up()
+  await team.shown('1', 'unverified')
+  const reviews = (await team.requests()).filter(({ type }) => type === 'review_request')
+  expect(reviews.map(({ to, status, decidedBy }) => [to, status, decidedBy])).toEqual([['ben', 'approved', 'ben']])
+  const hub = ['--git-dir', join(it.root, '.team', 'hub.git')]
+  expect(repo.git(...hub, 'log', '--merges', '--format=%s', 'team/trunk')).toBe('Merge task 1: Write it down')
+  // The clone has no .env, and its teammate is told why.
+  expect(heard(it.requests('ann')[0])).toContain("but in the person's workspace: .env.")
+})
+
+test('in dir mode a claim is read before verify runs; rejected, its author gets it back, and the next claim is read anew', async () => {
+  const repo = initRepo(join(tempFolder(), 'project'), { 'a.txt': 'one\n' })
+  const it = await scriptedTeam(
+    { ann: mate('ann', []), ben: mate('ben', ['reject', 'approve']) },
+    {
+      workspace: repo.dir,
+      mode: 'dir',
+      review: true,
+      verify: 'grep -q ann work.txt',
+      teammates: [{ name: 'ann' }, { name: 'ben', autoClaim: false }],
+      permissions: { allow: ['echo *', 'git *'] },
+    },
+  )
+  await it.up()
+  const team = drive(it.root, repo)
+  await team.ok('task', 'add', 'Write it down')
+  expect(await team.shown('1', 'completed')).toMatchObject({ returns: 1, result: { outcome: 'verified' } })
+  const reviews = (await team.requests()).filter(({ type }) => type === 'review_request')
+  expect(reviews.map(({ status }) => status)).toEqual(['rejected', 'approved'])
+  const events = team.events().map(({ event }) => event)
+  expect(events.filter(event => event === 'verify.started')).toHaveLength(1)
+  expect(events.indexOf('verify.started')).toBeGreaterThan(events.lastIndexOf('request.decided'))
 })
