@@ -4,6 +4,7 @@ import type { RpcResults } from '../../src/protocol/rpc.ts'
 import { circle, type Wait } from '../../src/protocol/wait-graph.ts'
 import type { DaemonLog } from '../../src/supervisor/log.ts'
 import { Notices } from '../../src/supervisor/notices.ts'
+import { reviewOf } from '../../src/supervisor/review.ts'
 import { WaitGraph } from '../../src/supervisor/wait-graph.ts'
 import { Waits } from '../../src/supervisor/waits.ts'
 import { coreOf } from '../support/core.ts'
@@ -275,4 +276,31 @@ test('the graph holds tasks too: what waits for a task waits for who has it in h
     at = next.to
   }
   expect(path).toEqual(['task 2 → task 1', 'task 1 → ann', 'ann → bob'])
+})
+
+test('who waits for what a claim still holds does not come to the review of it: the lease ends, the review stays', async () => {
+  const it = setup(['ann', 'ben'], { review: true })
+  const { tasks, requests } = it.core
+  const start = (title: string, owner: string, paths: string[]): string => {
+    const [id = ''] = unwrap(tasks.add([{ title, paths }], { by: 'human' })).ids
+    unwrap(tasks.move(id, 'supervisor', { move: 'start', owner, branch: null }))
+    return id
+  }
+  const first = start('First', 'ann', ['src/**'])
+  start('Second', 'ben', ['docs/**'])
+  unwrap(tasks.move(first, 'ann', { move: 'claim', head: null, summary: 'did it' }))
+  const data = { kind: 'path', what: ['src/a.ts'] }
+  const opened = await it.handlers.call('ben', 'request.open', { type: 'resource_request', data })
+  const lease = (unwrap(opened) as RpcResults['request.open']).request.id
+  await it.turn('ben')
+  expect(it.state(lease)).toBe('waits')
+  // It will not take this in while it waits with its own task.
+  const claim = tasks.get(first)?.value ?? expect.fail('no task')
+  const review = unwrap(requests.open(reviewOf(it.core, claim, { commits: 0, files: [] }))).request
+  expect(review.to).toBe('ben')
+  await settled()
+  expect([it.state(lease), it.state(review.id)]).toEqual(['rejected', 'waits'])
+  expect(requests.get(lease)?.value.reason).toContain(`ben waits for task ${first}`)
+  expect(it.told()).toEqual([expect.stringMatching(/^Teammates waited for one another/)])
+  expect(it.failures).toEqual([])
 })
