@@ -98,6 +98,11 @@ export class Proof {
   #isAgain(id: string, error: unknown): boolean {
     if (this.#signal.aborted) return false
     const why = error instanceof Error ? error.message : String(error)
+    // Without its hub nothing can be said of any work: it waits for the start after that was mended.
+    if (this.#core.hub?.damage()) {
+      this.#verdicts.problem(`task ${id}: its proof stopped: ${why}`)
+      return false
+    }
     const now = this.#stamp(id)
     const isFirst = this.#stopped.get(id) !== now
     if (isFirst) {
