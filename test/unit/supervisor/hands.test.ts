@@ -59,6 +59,7 @@ const fakeHub = (wait: Promise<void>, trunk: () => Promise<string> = async () =>
     unmergeable: async () => ok([]),
     branchHead: async () => ok(null),
     damage: () => null,
+    absent: async () => [],
     trunk,
   }
   return hub as Hub
