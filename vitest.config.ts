@@ -7,10 +7,10 @@ const project = (name: string, extra: object = {}) => ({
   test: {
     name,
     include: [`test/${name}/**/*.test.ts`],
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    testTimeout: 90_000,
+    hookTimeout: 60_000,
     // A deadline is there for what hangs, not for what is slow.
-    expect: { poll: { timeout: 25_000 } },
+    expect: { poll: { timeout: 45_000 } },
     ...extra,
   },
 })
@@ -23,8 +23,8 @@ export default defineConfig({
       project('unit', { include: ['test/unit/**/*.test.ts', 'test/architecture.test.ts'] }),
       project('contract'),
       project('simulation', { setupFiles: ['test/simulation/setup.ts'], testTimeout: 120_000 }),
-      project('process', { globalSetup: 'test/support/build.ts', testTimeout: 120_000, hookTimeout: 60_000 }),
-      project('e2e', { globalSetup: 'test/support/build.ts', testTimeout: 180_000, hookTimeout: 60_000 }),
+      project('process', { globalSetup: 'test/support/build.ts', testTimeout: 120_000 }),
+      project('e2e', { globalSetup: 'test/support/build.ts', testTimeout: 180_000 }),
     ],
   },
 })

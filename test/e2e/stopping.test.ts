@@ -21,8 +21,8 @@ import {
 const names = ['alice', 'bob']
 const requestsOf = async (root: string): Promise<Request[]> =>
   JSON.parse(await teamOk(['requests', '--all', '--json', '--root', root]))
-const working = (root: string, name = 'alice') =>
-  until(async () => (await statusOf(root)).teammates.find(mate => mate.name === name)?.state === 'working')
+const is = (root: string, name: string, state: string) =>
+  until(async () => (await statusOf(root)).teammates.find(mate => mate.name === name)?.state === state)
 const unique = () => String(600_000 + Math.floor(Math.random() * 300_000))
 
 test('C03 what a command started, in its group or out of it, does not outlive team down', async () => {
@@ -159,7 +159,8 @@ test('D09 a shutdown that the model ignores is forced after the grace, recorded 
   await teamOk(['up', '-d', '--root', root])
   await teamOk(['task', 'add', 'Ignore everything', '--assignee', 'alice', '--root', root])
   await until(() => existsSync(join(root, 'team', 'alice', 'repo', 'loose.txt')))
-  const said = await teamOk(['down', '--timeout', '1', '--root', root])
+  await is(root, 'bob', 'idle')
+  const said = await teamOk(['down', '--timeout', '3', '--root', root])
   expect(said).toMatch(/alice: stopped by force/)
   expect(said).toMatch(/bob: was idle, shut down/)
   expect(heard(server.requests.at(-1))).toContain('type="shutdown_request"')
@@ -218,7 +219,8 @@ test('a teammate that rejects its shutdown keeps the daemon: exit 5, the reason 
   await teamOk(['up', '-d', '--root', root])
   const { pid } = await holderOf(root)
   await teamOk(['task', 'add', 'Migrate', '--assignee', 'alice', '--root', root])
-  await working(root)
+  await is(root, 'alice', 'working')
+  await is(root, 'bob', 'idle')
   const refused = await team(['down', '--root', root])
   expect([refused.code, refused.stdout]).toEqual([5, expect.stringContaining('the migration is half done')])
   expect(refused.stdout).toContain('bob: was idle, shut down; is started again\n')
@@ -227,7 +229,6 @@ test('a teammate that rejects its shutdown keeps the daemon: exit 5, the reason 
   // bob had agreed to go, and is back; new work is given out.
   mayGo = true
   await teamOk(['task', 'add', 'One more', '--assignee', 'bob', '--root', root])
-  await working(root, 'bob').catch(() => undefined)
   await until(async () => (await statusOf(root)).tasks[1]?.attempts !== 0)
   await teamOk(['down', '--root', root])
 })

@@ -29,7 +29,7 @@ afterEach(async () => {
 })
 
 const until = async (condition: () => boolean, what: string): Promise<void> => {
-  for (const deadline = clock.mono() + 20_000; !condition(); await new Promise(resolve => setTimeout(resolve, 10)))
+  for (const deadline = clock.mono() + 45_000; !condition(); await new Promise(resolve => setTimeout(resolve, 10)))
     if (clock.mono() > deadline) throw new Error(`it never came to this: ${what}`)
 }
 

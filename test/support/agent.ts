@@ -71,7 +71,7 @@ export const turn = (
 ) => {
   const left = [...(o.boundaries ?? [])]
   return runTurn({
-    model: openaiModel({ config: { name: 'm', baseURL: o.baseURL }, apiKey: undefined, idleMs: 5000 }),
+    model: openaiModel({ config: { name: 'm', baseURL: o.baseURL }, apiKey: undefined, idleMs: 3_600_000 }),
     tools: o.tools,
     toolContext: toolContext(o.session, o.home),
     session: o.session,

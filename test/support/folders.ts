@@ -11,7 +11,7 @@ export const tempRoot = (): { root: string; remove: () => void } => {
 }
 
 /** Resolves with the first value of `look` that is neither undefined nor false; fails after `ms`, saying `what`. */
-export const until = async <T>(what: string, look: () => T | undefined | false, ms = 10_000): Promise<T> => {
+export const until = async <T>(what: string, look: () => T | undefined | false, ms = 45_000): Promise<T> => {
   const end = performance.now() + ms
   for (;;) {
     const value = look()

@@ -38,7 +38,7 @@ export const makePlace = (workspaceAtRoot = false): Place => {
 }
 
 /** Waits until `check` is true; fails after `ms`. For what has no event. */
-export const until = async (check: () => boolean, ms = 5_000): Promise<void> => {
+export const until = async (check: () => boolean, ms = 45_000): Promise<void> => {
   for (let waited = 0; !check(); waited += 20) {
     if (waited > ms) throw new Error('it did not come true in time')
     await new Promise(resolve => setTimeout(resolve, 20))

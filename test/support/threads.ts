@@ -45,7 +45,7 @@ export const watched = (
 }
 
 /** Waits until `look` finds something, and gives it. Fails after `ms`, far beyond what a loaded machine takes. */
-export const until = async <T>(look: () => T | undefined | null | false, what = 'the condition', ms = 20_000) => {
+export const until = async <T>(look: () => T | undefined | null | false, what = 'the condition', ms = 45_000) => {
   const end = clock.mono() + ms
   for (;;) {
     const found = look()

@@ -296,7 +296,7 @@ describe('bursts', () => {
          fs.appendFileSync(process.argv[1], JSON.stringify({from:'x',to:'alice',type:'info',content:'n=' + i}) + '\\n')`,
       [path()],
     ).done
-    await until('the whole burst', () => store.inbox('alice').last === 5000, 3000)
+    await until('the whole burst', () => store.inbox('alice').last === 5000)
     expect(new Set(contents()).size).toBe(5000)
   })
 
@@ -310,7 +310,7 @@ describe('bursts', () => {
        }, 20)`,
       [path()],
     ).done
-    await until('the last line', () => store.inbox('alice').last === 200, 3000)
+    await until('the last line', () => store.inbox('alice').last === 200)
   })
 
   test('J01 pairs 1 to 50 ms apart are both taken in, without any sweep', async () => {
@@ -321,7 +321,7 @@ describe('bursts', () => {
        (async () => { for (const gap of [1, 2, 5, 10, 20, 40, 50]) { put(); await wait(gap); put(); await wait(120) } })()`,
       [path()],
     ).done
-    await until('both of every pair', () => store.inbox('alice').last === 14, 3000)
+    await until('both of every pair', () => store.inbox('alice').last === 14)
   })
 
   test('A01 four foreign writers and the daemon on one inbox lose nothing and mix nothing', async () => {
@@ -402,11 +402,11 @@ describe('what the daemon sends', () => {
     rmSync(join(root, '.messages'), { recursive: true })
     const now = await start()
     drop(line({ content: 'first' }))
-    await until('the first message', () => contents().includes('first'), 1000)
+    await until('the first message', () => contents().includes('first'))
     rmSync(join(root, '.messages'), { recursive: true })
     await until('the folder again', () => existsSync(join(root, '.messages')))
     drop(line({ content: 'second' }))
-    await until('a message in the new folder', () => contents().includes('second'), 3000)
+    await until('a message in the new folder', () => contents().includes('second'))
     send('own')
     await now.settled()
     expect(messages().map(message => message.content)).toEqual(['second', 'own'])

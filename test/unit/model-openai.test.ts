@@ -14,7 +14,7 @@ afterEach(async () => {
 const tools: ToolSchema[] = [{ name: 'ls', description: 'list', parameters: { type: 'object', properties: {} } }]
 const user: ChatMessage[] = [{ role: 'user', text: 'hello' }]
 
-const open = async (script: Parameters<typeof startScripted>[0], config: ModelConfig = {}, idleMs = 5000) => {
+const open = async (script: Parameters<typeof startScripted>[0], config: ModelConfig = {}, idleMs = 3_600_000) => {
   server = await startScripted(script)
   const model = openaiModel({
     config: { name: 'm', baseURL: server.baseURL, ...config },

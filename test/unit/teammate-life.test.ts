@@ -53,7 +53,7 @@ afterEach(async () => {
 })
 
 const until = async (condition: () => boolean, what: string): Promise<void> => {
-  for (const deadline = clock.mono() + 10_000; !condition(); await new Promise(resolve => setTimeout(resolve, 5)))
+  for (const deadline = clock.mono() + 45_000; !condition(); await new Promise(resolve => setTimeout(resolve, 5)))
     if (clock.mono() > deadline) throw new Error(`it never came to this: ${what}`)
 }
 
@@ -75,7 +75,7 @@ const live = async (
     session,
     call: holder.call,
     post: message => said_.push(message),
-    model: openaiModel({ config: { name: 'm', baseURL: opened.baseURL }, apiKey: undefined, idleMs: 5000 }),
+    model: openaiModel({ config: { name: 'm', baseURL: opened.baseURL }, apiKey: undefined, idleMs: 3_600_000 }),
     tools: more.tools ?? [recorder(ran), requestTool, taskTool],
     shell: noShell,
     view: noView(join(home.path, 'team', 'alice')),
@@ -596,15 +596,14 @@ describe('a review', () => {
     (request?.messages ?? []).map(({ content }) => content ?? '').join('\n')
 
   test('waits while a task is in hand, is read in a conversation of its own with the diff, and what was before goes on after it', async () => {
-    const { life, requests, idle, stop } = await live([
-      'noted',
-      'at work',
-      complete('the seventh'),
-      'done',
-      decision('req_1'),
-      'decided',
-      'hello again',
-    ])
+    let arrive: () => void = () => undefined
+    const arrived = new Promise<void>(resolve => (arrive = resolve))
+    const replies = ['noted', 'at work', complete('the seventh'), 'done', decision('req_1'), 'decided', 'hello again']
+    const { life, requests, idle, stop } = await live(async (_request, n) => {
+      // The review comes while the model is at the task.
+      if (n === 1) await arrived
+      return replies[n] ?? { status: 400 }
+    })
     holder.mail('PELICAN is the word')
     life.hear({ t: 'mail', urgent: false })
     await until(() => requests.length === 1, 'the mail is read')
@@ -614,6 +613,7 @@ describe('a review', () => {
     holder.patch = `+${'x'.repeat(40_000)}\n`
     holder.review()
     life.hear({ t: 'mail', urgent: true })
+    arrive()
     await until(() => requests.length === 6, 'the review is read')
     await idle()
     for (const request of requests.slice(0, 4)) expect(userText(request)).not.toContain('review task 3')
