@@ -323,7 +323,7 @@ test('the first call counts with the task and the mail that it brings', async ()
 })
 
 test('who waits for the endpoint in the middle of a call keeps what that call was promised', async () => {
-  const alice: Script = (_request, n) => (n === 0 ? { status: 429, headers: { 'retry-after': '8' } } : 'Read.')
+  const alice: Script = (_request, n) => (n === 0 ? { status: 429, headers: { 'retry-after': '15' } } : 'Read.')
   const { root, up, requests } = await scriptedTeam(
     { alice, bob: () => 'Read.' },
     { budget: { team: { tokens: 4000 } } },
@@ -334,7 +334,7 @@ test('who waits for the endpoint in the middle of a call keeps what that call wa
     const mate = (await status(root)).teammates.find(({ name }) => name === 'alice')
     return mate?.state === 'waiting' && mate.waiting?.what.includes('rate_limit')
   })
-  await teamOk(['send', 'bob', 'Hello?', '--root', root])
+  await ask(root, 'message.send', { to: 'bob', content: 'Hello?' })
   await waits(root, 'bob')
   expect([requests('alice').length, requests('bob').length]).toEqual([1, 0])
   await until(() => requests('alice').length === 2)

@@ -42,8 +42,10 @@ test('C07 a teammate that cannot start is retried ever more slowly, given up in 
   writeFileSync(session, 'no json\n{"k":"todo","items":[]}\n')
   await teamOk(['up', '-d', '--root', root])
   await until(async () => (await mate(root, 'alice'))?.state === 'failed', 60_000)
-  const entries = journalOf(root)
-  const deaths = entries.filter(entry => entry.event === 'teammate.died')
+  const deaths = await until(() => {
+    const died = journalOf(root).filter(entry => entry.event === 'teammate.died')
+    return died.length >= 3 && died
+  })
   expect(deaths).toHaveLength(3)
   const waits = deaths.flatMap(entry => (typeof entry.info?.inMs === 'number' ? [entry.info.inMs] : []))
   expect(waits[1]).toBeGreaterThan(waits[0] ?? 0)
@@ -58,7 +60,7 @@ test('C07 a teammate that cannot start is retried ever more slowly, given up in 
   await teamOk(['restart', 'alice', '--root', root])
   await teamOk(['task', 'add', 'For alice', '--assignee', 'alice', '--root', root])
   await until(async () => (await statusOf(root)).tasks[1]?.status === 'completed')
-  expect((await mate(root, 'alice'))?.restarts).toBe(0)
+  await until(async () => (await mate(root, 'alice'))?.restarts === 0)
   await teamOk(['down', '--root', root])
 })
 
