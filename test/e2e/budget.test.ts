@@ -337,7 +337,7 @@ test('who waits for the endpoint in the middle of a call keeps what that call wa
   await ask(root, 'message.send', { to: 'bob', content: 'Hello?' })
   await waits(root, 'bob')
   expect([requests('alice').length, requests('bob').length]).toEqual([1, 0])
-  await until(() => requests('alice').length === 2)
+  await until(() => requests('alice').length >= 2)
 })
 
 test('a cap on cost holds for the runbook executor that auto comes to, and is refused at the start for an endpoint without a price', async () => {

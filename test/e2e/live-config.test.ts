@@ -163,7 +163,7 @@ test('who rejects its removal works on until its task ends, and that is told; ta
   })
   await team.up()
   await ask(team.root, 'task.add', { tasks: [{ title: 'Long', assignee: 'alice' }] })
-  await until(() => team.requests('alice').length === 2)
+  await until(() => team.requests('alice').length >= 2)
   edit(team, config => {
     config.teammates = config.teammates.filter(({ name }) => name !== 'alice')
   })
@@ -192,7 +192,7 @@ test('taken out and put back before it answered, a teammate goes on with its tas
   await team.up()
   const before = configOf(team)
   await ask(team.root, 'task.add', { tasks: [{ title: 'Long', assignee: 'alice' }] })
-  await until(() => team.requests('alice').length === 1)
+  await until(() => team.requests('alice').length >= 1)
   save(team, { ...before, teammates: before.teammates.slice(1) })
   await until(async () => (await ask(team.root, 'request.list', {})).requests.length > 0)
   save(team, before)
@@ -223,7 +223,7 @@ test('a changed system_prompt takes effect at the next task; until then every ca
   })
   await team.up()
   await ask(team.root, 'task.add', { tasks: [{ title: 'First' }] })
-  await until(() => team.requests('alice').length === 2)
+  await until(() => team.requests('alice').length >= 2)
   edit(team, config => {
     config.teammates = [mate('alice', { system_prompt: 'Answer in rhymes.' })]
   })
@@ -256,7 +256,7 @@ test('other tools and another model need a new thread, which waits for the end o
   )
   await team.up()
   await ask(team.root, 'task.add', { tasks: [{ title: 'First' }] })
-  await until(() => team.requests('alice').length === 1)
+  await until(() => team.requests('alice').length >= 1)
   edit(team, config => {
     config.teammates = [{ name: 'alice', tools: ['ls', 'read_file', 'task', 'write_file'], model: { name: 'other' } }]
   })
@@ -414,7 +414,7 @@ test('killed while a teammate was leaving, the next start loads what config.json
   const team = await scriptedTeam({ alice: () => new Promise<Reply>(() => undefined), bob: doer })
   const daemon = await team.up()
   await ask(team.root, 'task.add', { tasks: [{ title: 'Stuck', assignee: 'alice' }, { title: 'Free' }] })
-  await until(() => team.requests('alice').length === 1)
+  await until(() => team.requests('alice').length >= 1)
   edit(team, config => {
     config.teammates = config.teammates.slice(1)
   })

@@ -84,7 +84,7 @@ test('the log of a daemon whose folder was removed is written again', async () =
   await until(async () => (await statusOf(root)).teammates[0]?.state === 'idle')
   rmSync(log, { recursive: true })
   await teamOk(['task', 'add', 'Write', '--root', root])
-  await until(async () => (await statusOf(root)).requests.length === 1)
+  await until(async () => (await statusOf(root)).requests.length >= 1)
   expect(readFileSync(join(log, 'daemon.jsonl'), 'utf8')).toContain('"event":"task.created"')
   await teamOk(['down', '--root', root])
 })

@@ -14,7 +14,7 @@ test('what --json prints is what its published schema says', async () => {
   fits('task-add', await run('task', 'add', 'Indent', '--assignee', 'alice'))
   fits('status', await run('status'))
   await crew.up()
-  await until(async () => (await status(crew.root)).requests.length === 1)
+  await until(async () => (await status(crew.root)).requests.length >= 1)
   fits('task-add', await run('task', 'add', 'Later', '--after', '1'))
   fits('status', await run('status'))
   fits('task-list', await run('task', 'list'))

@@ -67,7 +67,7 @@ test('mail to a parked teammate waits, urgent mail gets a turn, and after it the
   await waitingOf(team.root, 'alice')
   await teamOk(['send', 'alice', 'no hurry', '--root', team.root])
   await teamOk(['send', 'alice', 'now!', '--urgent', '--root', team.root])
-  await until(() => team.requests('alice').length === 2)
+  await until(() => team.requests('alice').length >= 2)
   expect(lastSaid(team.requests('alice')[1] as never)).toContain('now!')
   await waitingOf(team.root, 'alice')
   expect(team.requests('alice')).toHaveLength(2)
@@ -95,7 +95,7 @@ test('a plan gate refuses write tools until the plan is approved, and again when
   const team = await scriptedTeam({ alice }, { mode: 'dir' })
   await team.up()
   await ask(team.root, 'task.add', { tasks: [{ title: 'Risky', needsPlan: true }] })
-  await until(async () => (await ask(team.root, 'request.list', {})).requests.length === 1)
+  await until(async () => (await ask(team.root, 'request.list', {})).requests.length >= 1)
   await teamOk(['approve', '1', '--root', team.root])
   await until(async () => (await ask(team.root, 'request.list', {})).requests.some(({ id }) => id === 'req_2'))
   await teamOk(['reject', '2', '--reason', 'one file is enough', '--root', team.root])
@@ -169,7 +169,7 @@ test('who waits for a decision agrees to team down without its model, and questi
   ]
   await ask(team.root, 'task.add', { tasks })
   await waitingOf(team.root, 'alice')
-  await until(() => team.requests('bob').length === 1)
+  await until(() => team.requests('bob').length >= 1)
   // Rejected by another, the one that agreed comes back to its wait.
   const rejected = run(['down', '--root', team.root])
   await until(async () => (await status(team.root)).teammates.some(({ state }) => state === 'stopped'))
@@ -214,7 +214,7 @@ test('a question that somebody else answered for the asker, or a plan that was c
   await team.up()
   await waitingOf(team.root, 'alice')
   await teamOk(['ask', '1', '--reason', 'which?', '--root', team.root])
-  await until(() => team.requests('alice').length === 2)
+  await until(() => team.requests('alice').length >= 2)
   const { request } = await ask(team.root, 'plan.revise', { id: 'req_1', tasks: [{ title: 'B' }] })
   late.open()
   expect(await waitingOf(team.root, 'alice')).toMatchObject({ request: request.id })
@@ -239,7 +239,7 @@ test('who needs a plan writes nothing in repo/ with no task in hand either', asy
   const team = await scriptedTeam({ alice }, { mode: 'dir', teammates: [{ name: 'alice', needsPlan: true }] })
   await team.up()
   await teamOk(['send', 'alice', 'write something', '--root', team.root])
-  await until(() => results.length === 3)
+  await until(() => results.length >= 3)
   expect(results).toEqual([
     expect.stringMatching(/^error: you have no task in hand, and need an approved plan/),
     expect.stringMatching(/^error: you have no task in hand, and need an approved plan/),

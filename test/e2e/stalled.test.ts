@@ -35,7 +35,7 @@ test('a teammate that makes the same call over and over is noted, shown and told
     (await ask(team.root, 'status', {})).teammates.find(({ name }) => name === 'alice')?.stall ?? null
   await teamOk(['task', 'add', 'Look', '--root', team.root])
   const daemon = await team.up()
-  await until(() => team.requests('alice').length === 21)
+  await until(() => team.requests('alice').length >= 21)
   expect(await stall()).toBe('the same call of read_file, with the same result, 8 times in a row')
   expect(await teamOk(['status', '--root', team.root])).toMatch(/alice .*looping for [^:]*: the same call of read_file/)
   const told = (await inboxOf(team.root, 'boss')).items.filter(({ stored }) =>
@@ -52,7 +52,7 @@ test('a teammate that makes the same call over and over is noted, shown and told
   const held = (await ask(team.root, 'status', {})).teammates.find(({ name }) => name === 'alice')?.heldUp
   expect(held).toMatchObject({ how: 'looping', whom: 'alice', remedy: expect.stringContaining('team task cancel 1') })
   late.open()
-  await until(() => team.requests('alice').length === 22)
+  await until(() => team.requests('alice').length >= 22)
   expect(await stall()).toBeNull()
   const noted = (await journal(team.root)).filter(({ event }) => event === 'teammate.stalled')
   expect(noted.map(({ info }) => info?.text)).toEqual([expect.stringMatching(/8 times/), null])

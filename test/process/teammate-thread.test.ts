@@ -118,7 +118,7 @@ test('a thread takes a task, works with the real tools, claims it done, and says
   await one.idle()
   expect(one.heard.some(message => message.t === 'ready')).toBe(true)
   one.send({ t: 'assign', task: task('7') })
-  await until(() => holder.asks('task.complete').length === 1, 'claimed')
+  await until(() => holder.asks('task.complete').length >= 1, 'claimed')
   await one.idle()
   expect(readFileSync(join(home.path, 'work', 'a.txt'), 'utf8')).toBe('hello\n')
   const results = one.requests[1]?.messages.flatMap(each => (each.role === 'tool' ? [each.content] : []))
@@ -176,7 +176,7 @@ test('F03 A13 a thread killed in the middle of its tools comes back with every c
   const second = await start([{ calls: [{ name: 'task', args: { action: 'complete', summary: 'checked' } }] }, 'done'])
   await second.idle()
   second.send({ t: 'assign', task: task('7') })
-  await until(() => holder.asks('task.complete').length === 1, 'claimed')
+  await until(() => holder.asks('task.complete').length >= 1, 'claimed')
   const messages = second.requests[0]?.messages ?? []
   expect(messages.map(each => each.role)).toEqual(['system', 'user', 'assistant', 'tool', 'tool', 'tool', 'user'])
   const [real, unknown, not] = messages.filter(each => each.role === 'tool').map(each => each.content)
@@ -204,7 +204,7 @@ test('a task written as a runbook is carried out by a thread without any model',
     await one.idle()
     const description = '```txt file=greet.txt\nhello\n```\n\n```sh\necho it ran\n```\n\n```expect\nit ran\n```\n'
     one.send({ t: 'assign', task: task('7', { description, verify: ['true'] }) })
-    await until(() => holder.asks('task.complete').length + holder.asks('task.fail').length === 1, 'ended')
+    await until(() => holder.asks('task.complete').length + holder.asks('task.fail').length >= 1, 'ended')
     expect(holder.asks('task.fail')).toEqual([])
     await one.idle()
     expect(readFileSync(join(home.path, 'work', 'greet.txt'), 'utf8')).toBe('hello\n')
