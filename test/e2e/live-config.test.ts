@@ -368,7 +368,7 @@ test('half-written saves, editors that rename, and twenty saves in a row tell of
   const grown = JSON.stringify({ ...good, teammates: [mate('alice'), mate('bob')] }, null, 2)
   // The file is cut and written in two goes.
   writeFileSync(path, grown.slice(0, 40))
-  await new Promise(resolve => setTimeout(resolve, 100))
+  await new Promise(resolve => setTimeout(resolve, 20))
   writeFileSync(path, grown)
   await until(async () => (await names(team.root)).length === 2)
   // Moved away, then written anew; and a new one moved over it.

@@ -139,7 +139,9 @@ test('a lease and a question, and a permission and a plan: asked back about one 
   expect(told).toMatch(/req_2 .* was approved by supervisor/)
   expect(told).toMatch(/req_3 .* was answered by human/)
   await teamOk(['ask', '5', '--reason', 'which?', '--root', team.root])
-  await until(() => team.requests('alice').length >= 3)
+  await until(async () =>
+    (await ask(team.root, 'request.get', { id: 'req_5' })).request.history.some(each => each.act === 'answer'),
+  )
   await waitsFor(team.root, 'req_4', 'req_5')
   await teamOk(['reject', '4', '--reason', 'no', '--root', team.root])
   await waitsFor(team.root, 'req_5')
