@@ -65,6 +65,7 @@ export const eventTypes = [
   'outside.changed',
   'clone.made',
   'clone.mended',
+  'setup.started',
   'clone.ready',
   'branch.fetched',
   'work.rescued',

@@ -197,9 +197,11 @@ const setUpOnce = async (
   const rec = store.marks.get(mark)
   if (!hub || (setup === undefined && copy.length === 0)) return
   if (clone === 'adopted' && rec?.value.done === done) return
-  const set = await inTurn(async () =>
-    o.signal.aborted ? null : setUp(o.core, clonePath(o.core, name), o.shellFor, o.signal),
-  )
+  const set = await inTurn(async () => {
+    if (o.signal.aborted) return null
+    if (setup !== undefined) store.note({ event: 'setup.started', by: 'supervisor', info: { name, command: setup } })
+    return setUp(o.core, clonePath(o.core, name), o.shellFor, o.signal)
+  })
   // Not begun or cut short, by the end of the daemon: the next start does it again.
   if (set === null || o.signal.aborted) return
   if (!set.ok) tellNoSetUp(o, name, set.fault.message)

@@ -49,13 +49,18 @@ export const makeStatus = async (
     teammates: members.map(member => {
       const live = o.live?.(member.name)
       const task = tasks.inHand(member.name)?.value.id ?? null
-      const waiting = live?.waiting ? onWhom(live.waiting, leases.queued) : null
       const standing = store.teammates.get(member.name)?.value
+      const state = live?.state ?? notRunning(standing?.standing, o.live !== null)
+      const waiting = live?.waiting
+        ? onWhom(live.waiting, leases.queued)
+        : live === undefined
+          ? readied(core, state)
+          : null
       const { context, ...tokens } = live?.usage ?? { input: 0, cachedInput: 0, output: 0, calls: 0, context: null }
       return {
         name: member.name,
         role: member.role,
-        state: live?.state ?? notRunning(standing?.standing, o.live !== null),
+        state,
         since: live?.since ?? standing?.at ?? '',
         task,
         waiting,
@@ -107,6 +112,12 @@ const notRunning = (standing: 'live' | 'stopped' | 'failed' | undefined, daemon:
   if (standing === 'failed') return 'failed'
   return daemon && standing !== 'stopped' ? 'starting' : 'stopped'
 }
+
+/** What its place waits for while it is made ready. */
+const readied = ({ config, hub }: Core, state: TeammateState): Waiting | null =>
+  state === 'starting' && hub && config.setup !== undefined
+    ? { what: `its clone and setup \`${config.setup}\``, whom: 'supervisor' }
+    : null
 
 const derivedProblems = (
   core: Core,

@@ -161,7 +161,11 @@ if (fs.readFileSync('.git/team-clone', 'utf8') === 'ann\\n') {
   start(['up', '--root', it.root])
   await until(() => existsSync(join(it.clone('ann'), 'waits')))
   await it.shown('1', 'unverified')
-  expect((await it.status()).teammates.map(mate => mate.state)).toEqual(['starting', 'idle'])
+  expect((await it.status()).teammates.map(({ state, waiting }) => [state, waiting?.what ?? null])).toEqual([
+    ['starting', 'its clone and setup `node setup.cjs`'],
+    ['idle', null],
+  ])
+  expect(await it.ok('logs')).toContain('runs setup in the clone of ann: node setup.cjs')
   expect(await it.team('restart', 'ann')).toMatchObject({
     code: 5,
     stderr: expect.stringContaining('being made ready'),

@@ -160,6 +160,7 @@ const words: Partial<Record<EventType, Say>> = {
   landed: info => `landed ${text(info.commits)} commits in ${text(info.branch)} (${text(info.how)})`,
   'clone.made': info => `made the clone of ${text(info.name)}`,
   'clone.mended': info => `mended the clone of ${text(info.name)}${because(info.text ?? info.reason)}`,
+  'setup.started': info => `runs setup in the clone of ${text(info.name)}: ${text(info.command)}`,
   'clone.ready': info => `set up the clone of ${text(info.name)}`,
   'command.orphan': info => `${text(info.name)} left a command behind, pid ${text(info.pid)}${because(info.command)}`,
   'outside.changed': info =>
