@@ -14,6 +14,30 @@ const writesToHuman = (call: ToolCall | undefined): boolean => {
   return typeof args === 'object' && args !== null && 'to' in args && (args.to === 'user' || args.to === 'human')
 }
 
+type Called = Extract<Entry, { k: 'assistant' }>['calls'][number]
+const bare = ({ id, name, arguments: args, fault }: Called): ToolCall =>
+  fault === undefined ? { id, name, arguments: args } : { id, name, arguments: args, fault }
+
+/** As it is sent. */
+const answer = (text: string, calls: readonly Called[], reasoning?: string): ChatMessage => ({
+  role: 'assistant',
+  text,
+  calls: calls.map(bare),
+  ...(reasoning === undefined ? {} : { reasoning }),
+})
+
+/** What the tools take in each request; they are the same all through a session. */
+const weights = new WeakMap<readonly ToolSchema[], number>()
+const sizeOf = (tools: readonly ToolSchema[]): number => {
+  let size = weights.get(tools)
+  if (size === undefined) {
+    size = tools.length * 8
+    for (const tool of tools) size += tokens(tool.description) + tokens(JSON.stringify(tool.parameters))
+    weights.set(tools, size)
+  }
+  return size
+}
+
 /**
  * The context of a session: a projection of its journal. `apply` takes one entry in; applied to the same entries it
  * comes to the same bytes, in this process or after a crash.
@@ -34,7 +58,13 @@ export class Context {
   /** Calls of the last assistant message that have no result yet; true where the tool had started. */
   readonly open = new Map<string, { readonly call: ToolCall; started: boolean }>()
   readonly callIds = new Set<string>()
+  /** What entered since the model last answered. */
+  readonly unheard: Item[] = []
+  /** Results became placeholders: the journal alone has them whole. */
+  hasDropped = false
   #sizes: number[] = []
+  #sum = 0
+  #weighed = { system: '', size: 0 }
   #ratio = 1
 
   apply(entry: Entry): void {
@@ -42,12 +72,7 @@ export class Context {
       case 'session':
         this.system = entry.system
         if (!entry.keep) {
-          this.messages.length = 0
-          this.#sizes = []
-          this.mail.length = 0
-          this.done.length = 0
-          this.callIds.clear()
-          this.open.clear()
+          this.#empty()
           this.task = null
           this.asked = null
           this.inTurn = false
@@ -59,7 +84,23 @@ export class Context {
         this.inTurn = entry.step === 'start'
         this.asked = null
         return
+      case 'compacted':
+        this.#empty()
+        this.system = entry.system
+        this.done.push(...entry.done)
+        this.mail.push(...entry.mail)
+        this.task = entry.task && { item: entry.task, from: 0 }
+        this.asked = entry.asked
+        this.turn = entry.turn
+        this.inTurn = entry.inTurn
+        this.#push({ role: 'user', text: renderItems(entry.items) })
+        for (const message of entry.tail) {
+          this.#push(message.role === 'assistant' ? answer(message.text, message.calls, message.reasoning) : message)
+          if (message.role === 'assistant') for (const { id } of message.calls) this.callIds.add(id)
+        }
+        return
       case 'items': {
+        this.unheard.push(...entry.items)
         for (const item of entry.items) {
           if (item.k === 'task') this.task = { item, from: this.messages.length }
           if (item.k === 'message' || item.k === 'request') this.mail.push(item)
@@ -70,12 +111,7 @@ export class Context {
       }
       case 'assistant': {
         const { text, calls } = entry
-        const sent = entry.calls.map(
-          (call): ToolCall =>
-            call.fault === undefined
-              ? { id: call.id, name: call.name, arguments: call.arguments }
-              : { id: call.id, name: call.name, arguments: call.arguments, fault: call.fault },
-        )
+        const sent = calls.map(bare)
         if (entry.usage && !entry.usage.estimated) this.#calibrate(entry.usage.input)
         this.#push({ role: 'assistant', text, calls: sent })
         for (const [i, call] of calls.entries()) {
@@ -83,6 +119,7 @@ export class Context {
           const kept = sent[i]
           if (kept) this.open.set(call.id, { call: kept, started: false })
         }
+        this.unheard.length = 0
         return
       }
       case 'tool.start': {
@@ -97,6 +134,7 @@ export class Context {
         return
       case 'dropped': {
         const ids = new Set(entry.ids)
+        this.hasDropped = true
         for (const [i, message] of this.messages.entries())
           if (message.role === 'tool' && ids.has(message.callId))
             this.#set(i, { ...message, text: placeholder(message.name, message.text) })
@@ -118,33 +156,72 @@ export class Context {
     return Math.round(this.#raw(tools) * this.#ratio)
   }
 
+  /** Tokens that the messages from `from` on take about. */
+  sizeFrom(from: number): number {
+    return this.#sizes.slice(from).reduce((sum, size) => sum + size, 0) * this.#ratio
+  }
+
+  /** Tokens of a text, as the endpoint seems to count them. */
+  weigh(text: string): number {
+    return Math.ceil(tokens(text) * this.#ratio)
+  }
+
+  /**
+   * Which tool results to drop as they are old: all those before the last three rounds at once, since every rewrite costs the
+   * prompt cache. Only where the context is past half of the window and that frees at least a fifth of it.
+   */
+  stale(window: number, tools: readonly ToolSchema[]): string[] {
+    if (this.estimate(tools) <= window / 2) return []
+    const { ids, saved } = this.#drop(Number.POSITIVE_INFINITY)
+    return saved >= window / 5 ? ids : []
+  }
+
   /**
    * Which tool results to drop so that the request fits into `window` tokens: the oldest first, none of the last three
    * rounds, in one batch down to three fifths, since every rewrite costs the prompt cache. Empty when it fits, or when
    * there is nothing to drop.
    */
   droppable(window: number, tools: readonly ToolSchema[]): string[] {
-    let size = this.estimate(tools)
-    if (size <= window) return []
+    const size = this.estimate(tools)
+    return size <= window ? [] : this.#drop(size - window * 0.6).ids
+  }
+
+  /** The oldest results, none of the last three rounds, until about `tokens` are saved. */
+  #drop(most: number): { readonly ids: string[]; readonly saved: number } {
     const rounds = this.messages.flatMap((message, i) => (message.role === 'assistant' ? [i] : []))
     const before = rounds.at(-3) ?? 0
     const ids: string[] = []
+    let saved = 0
     for (const [i, message] of this.messages.entries()) {
-      if (i >= before || size <= window * 0.6) break
+      if (i >= before || saved >= most) break
       if (message.role !== 'tool') continue
-      const saved = ((this.#sizes[i] ?? 0) - tokens(placeholder(message.name, message.text))) * this.#ratio
-      if (saved < 20) continue
-      size -= saved
+      const saves = ((this.#sizes[i] ?? 0) - tokens(placeholder(message.name, message.text))) * this.#ratio
+      if (saves < 20) continue
+      saved += saves
       ids.push(message.callId)
     }
-    return ids
+    return { ids, saved }
   }
 
   #raw(tools: readonly ToolSchema[]): number {
-    let sum = tokens(this.system) + tools.length * 8
-    for (const tool of tools) sum += tokens(tool.description) + tokens(JSON.stringify(tool.parameters))
-    for (const size of this.#sizes) sum += size
-    return sum
+    return this.#systemSize + sizeOf(tools) + this.#sum
+  }
+
+  get #systemSize(): number {
+    if (this.#weighed.system !== this.system) this.#weighed = { system: this.system, size: tokens(this.system) }
+    return this.#weighed.size
+  }
+
+  #empty(): void {
+    this.messages.length = 0
+    this.#sizes = []
+    this.#sum = 0
+    this.mail.length = 0
+    this.done.length = 0
+    this.unheard.length = 0
+    this.callIds.clear()
+    this.open.clear()
+    this.hasDropped = false
   }
 
   /** What the endpoint counted, against what was estimated for the same messages; odd numbers are not believed. */
@@ -164,6 +241,7 @@ export class Context {
     const calls = message.role === 'assistant' ? message.calls : []
     let size = 6 + tokens(message.text)
     for (const call of calls) size += 10 + tokens(call.arguments ?? '')
+    this.#sum += size - (this.#sizes[i] ?? 0)
     this.#sizes[i] = size
   }
 }

@@ -2,13 +2,24 @@ import * as z from 'zod'
 import { Item } from './items.ts'
 
 const count = z.number().int().min(0)
-const Todo = z.object({ id: z.string(), text: z.string(), status: z.enum(['pending', 'in_progress', 'completed']) })
 const Call = z.object({
   id: z.string(),
   name: z.string(),
   arguments: z.string().nullable(),
   fault: z.string().optional(),
 })
+/** A message of a context, as it stands there. */
+const Message = z.discriminatedUnion('role', [
+  z.object({ role: z.literal('user'), text: z.string() }),
+  z.object({
+    role: z.literal('assistant'),
+    text: z.string(),
+    calls: z.array(Call),
+    reasoning: z.string().optional(),
+  }),
+  z.object({ role: z.literal('tool'), callId: z.string(), name: z.string(), text: z.string() }),
+])
+const Todo = z.object({ id: z.string(), text: z.string(), status: z.enum(['pending', 'in_progress', 'completed']) })
 /** `estimated`: the endpoint told nothing that can be believed. */
 const UsageEntry = z.object({
   input: count,
@@ -63,6 +74,26 @@ export const Entry = z.discriminatedUnion('k', [
   }),
   /** Results that became placeholders. */
   z.object({ k: z.literal('dropped'), at: z.string(), ids: z.array(z.string()) }),
+  /**
+   * The context is put together: what stands here takes the place of all before, at once. It needs no entry before it, so that
+   * it may stand first in a file but for the `session` that says what outlives a context. `tail`: the last messages, as they were.
+   */
+  z.object({
+    k: z.literal('compacted'),
+    v: z.literal(2),
+    at: z.string(),
+    why: z.enum(['full', 'asked', 'overflow']),
+    system: z.string(),
+    items: z.array(Item),
+    tail: z.array(Message),
+    task: Item.options[0].nullable(),
+    done: z.array(z.string()),
+    mail: z.array(Item),
+    asked: z.string().nullable(),
+    turn: count,
+    inTurn: z.boolean(),
+    usage: UsageEntry,
+  }),
   z.object({ k: z.literal('todo'), at: z.string(), items: z.array(Todo) }),
   z.object({ k: z.literal('task.end'), at: z.string(), task: z.string(), how: z.string() }),
 ])

@@ -36,6 +36,8 @@ export const Item = z.discriminatedUnion('k', [
     body: z.string(),
   }),
   z.object({ k: z.literal('note'), text: z.string() }),
+  /** What the teammate itself made of the conversation that this takes the place of. */
+  z.object({ k: z.literal('summary'), text: z.string() }),
 ])
 export type Item = z.infer<typeof Item>
 export type TaskItem = Extract<Item, { k: 'task' }>
@@ -60,6 +62,8 @@ const one = (item: Item): string => {
       return `<request id="${attribute(item.id)}" type="${attribute(item.type)}" from="${attribute(item.from)}">\n${body(item.title)}\n${body(item.body)}\n</request>`
     case 'note':
       return `<note>${body(item.text)}</note>`
+    case 'summary':
+      return `<summary>\n${body(item.text).replace(/<(?=\/?summary\b)/gi, '&lt;')}\n</summary>`
   }
 }
 

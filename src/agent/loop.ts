@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { cut, nearest, wellFormed } from '../lib/text.ts'
-import type { Model, ModelFault, ToolCall, Turn } from '../model/model.ts'
+import type { ChatMessage, Model, ModelFault, ToolCall, Turn } from '../model/model.ts'
+import type { Compaction, Why } from './compact.ts'
 import type { MailMark } from './entry.ts'
 import type { Item } from './items.ts'
 import { type Backoff, callModel, type Gate } from './retry.ts'
 import type { Session } from './session.ts'
+import { todoReminder } from './todo.ts'
 import { tokens } from './tokens.ts'
 import { error, type Tool, type ToolContext, type ToolResult } from './tool.ts'
 
@@ -30,6 +32,8 @@ export interface TurnOptions {
   mayCall(input: number): Promise<string | null>
   /** Asked after all results of a round and after each boundary: a reason to end here, or null. */
   endsHere(): string | null
+  /** Puts the conversation together where it gets too long; without it that only loses its oldest results. */
+  readonly compaction?: Compaction
   readonly limits: { readonly rounds: number; readonly retries: number; readonly window: number | null }
   readonly backoff: Backoff
   readonly gate: Gate
@@ -92,54 +96,84 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
       session.append({ k: 'turn', turn: context.turn, step: 'end', how: end.how })
     return end
   }
+  const hasTodo = o.tools.some(({ schema }) => schema.name === 'todo')
   let nudged = 0
-  let shrunk = false
-  for (let round = 0; ; round++) {
-    if (signal.aborted) return finish({ how: 'aborted' })
-    const early = o.endsHere()
-    if (early !== null) return finish({ how: 'stopped', reason: early })
-    const no = await o.mayCall(context.estimate(schemas))
-    if (no !== null) return { how: 'stopped', reason: no }
-    if (!context.inTurn) session.append({ k: 'turn', turn: context.turn + 1, step: 'start' })
-    const { items, mail, taken } = await o.boundary()
-    session.take(items, mail)
-    await taken?.()
-    const late = o.endsHere()
-    if (late !== null) return finish({ how: 'stopped', reason: late })
-    if (round >= o.limits.rounds) return finish({ how: 'rounds' })
-    if (o.limits.window !== null) drop(session, context.droppable(o.limits.window * 0.9, schemas))
-
-    const size = context.estimate(schemas)
+  /** What was done so far for a request that was refused as too large. */
+  let shrunk = 0
+  const window = () => o.compaction?.window ?? o.limits.window
+  const ask = async (messages: readonly ChatMessage[], retries: number): Promise<Turn> => {
     o.on.begins(null)
     const turn = await callModel({
       model: o.model,
       request: {
         system: context.system,
-        messages: context.messages,
+        messages,
         tools: schemas,
         signal: o.callSignal ?? signal,
         onContent: () => o.on.content(),
       },
-      retries: o.limits.retries,
+      retries,
       backoff: o.backoff,
       gate: o.gate,
       onWait: (ms, fault) => o.on.waiting(ms, fault),
     })
     o.on.called(turn)
+    return turn
+  }
+  /** Puts the conversation together; why the budget does not let it, or null. */
+  const compact = async (compaction: Compaction, why: Why): Promise<string | null> => {
+    const size = context.estimate(schemas)
+    const no = await o.mayCall(size)
+    if (no !== null) return no
+    await compaction.run(why, async messages => {
+      const turn = await ask(messages, Math.min(1, o.limits.retries))
+      return { turn, usage: usedBy(turn, size) }
+    })
+    o.on.usage()
+    return null
+  }
+  for (let round = 0; ; round++) {
+    if (signal.aborted) return finish({ how: 'aborted' })
+    const early = o.endsHere()
+    if (early !== null) return finish({ how: 'stopped', reason: early })
+    const full = window()
+    if (full !== null) drop(session, context.stale(full, schemas))
+    const due = o.compaction?.due() ?? null
+    if (o.compaction && due !== null) {
+      const no = await compact(o.compaction, due)
+      if (no !== null) return { how: 'stopped', reason: no }
+      if (signal.aborted) return finish({ how: 'aborted' })
+    }
+    const no = await o.mayCall(context.estimate(schemas))
+    if (no !== null) return { how: 'stopped', reason: no }
+    if (!context.inTurn) session.append({ k: 'turn', turn: context.turn + 1, step: 'start' })
+    const { items, mail, taken } = await o.boundary()
+    const reminder = round > 0 && hasTodo ? todoReminder(session) : null
+    session.take(reminder === null ? items : [...items, { k: 'note', text: reminder }], mail)
+    await taken?.()
+    const late = o.endsHere()
+    if (late !== null) return finish({ how: 'stopped', reason: late })
+    if (round >= o.limits.rounds) return finish({ how: 'rounds' })
+    if (full !== null) drop(session, context.droppable(full * 0.9, schemas))
+
+    const size = context.estimate(schemas)
+    const turn = await ask(context.messages, o.limits.retries)
     if (turn.stop === 'error') {
       const fault = turn.fault ?? { kind: 'malformed' as const, message: 'the answer could not be read' }
       if (fault.kind === 'aborted' || signal.aborted) return finish({ how: 'aborted' })
-      // The endpoint knows its window better than we do: make room once, by half, and ask again.
-      if (
-        fault.kind === 'overflow' &&
-        !shrunk &&
-        drop(session, context.droppable(context.estimate(schemas) / 2, schemas))
-      ) {
-        shrunk = true
-        continue
+      // The endpoint knows its window better than we do: make room, each way once, and ask again.
+      if (fault.kind === 'overflow' && shrunk < 2) {
+        o.compaction?.overflowed(size)
+        if (shrunk++ === 0 && drop(session, context.droppable(size / 2, schemas))) continue
+        shrunk = 2
+        const no = o.compaction ? await compact(o.compaction, 'overflow') : null
+        if (no !== null) return { how: 'stopped', reason: no }
+        if (signal.aborted) return finish({ how: 'aborted' })
+        if (context.estimate(schemas) < size) continue
       }
       return finish({ how: 'fault', fault })
     }
+    shrunk = 0
     if (turn.calls.length === 0) {
       if (turn.text.trim() !== '') say(session, turn, [], size)
       else session.append({ k: 'blank', usage: usedBy(turn, size) })

@@ -64,7 +64,7 @@ export const closeTask = (
   session: Session,
   o: { readonly folder: string; readonly teammate: string; readonly how: string; readonly at: string },
 ): void => {
-  const { task, messages } = session.context
+  const { task } = session.context
   if (!task) return
   const { id, title } = task.item
   writeTranscript(o.folder, {
@@ -73,7 +73,7 @@ export const closeTask = (
     title,
     how: o.how,
     at: o.at,
-    messages: messages.slice(task.from),
+    messages: session.whole().slice(task.from),
   })
   session.append({ k: 'task.end', task: id, how: o.how })
 }

@@ -19,7 +19,7 @@ import { type Clock, iso } from '../lib/clock.ts'
 import { makeFolder, makeFolderIn, syncFolder } from '../lib/files.ts'
 import { reach } from '../lib/points.ts'
 import { asFault, fail, ok, type Result } from '../lib/result.ts'
-import type { Usage } from '../model/model.ts'
+import type { ChatMessage, Usage } from '../model/model.ts'
 import { Context } from './context.ts'
 import { Entry, type MailMark, type NewEntry } from './entry.ts'
 import type { Item } from './items.ts'
@@ -51,6 +51,7 @@ export class Session {
   readonly #rotateBytes: number
   #mail: MailMark = { upTo: 0, early: [] }
   #todo: readonly TodoItem[] = []
+  #untouched: number | null = null
   #usage = { input: 0, cachedInput: 0, output: 0, calls: 0 }
   /** Bytes of a torn last line that were cut at opening. */
   #cut = 0
@@ -91,6 +92,10 @@ export class Session {
   }
   get todo(): readonly TodoItem[] {
     return this.#todo
+  }
+  /** Rounds since the list was set for what is in hand now; null where it was not. */
+  get untouched(): number | null {
+    return this.#untouched
   }
   /** Tokens and calls of this session, over every thread that ran it. */
   get usage(): Usage & { readonly calls: number } {
@@ -142,6 +147,30 @@ export class Session {
     this.append(entry)
   }
 
+  /** Puts what it is given in the place of the whole conversation, at once: a crash leaves the one or the other. */
+  compact(entry: Omit<Extract<NewEntry, { k: 'compacted' }>, 'k' | 'v'>): void {
+    const whole: NewEntry = { k: 'compacted', v: 2, ...entry }
+    if (this.#size <= this.#rotateBytes) {
+      this.append(whole)
+      return
+    }
+    const stamped: Entry = { ...whole, at: iso(this.#clock.wall()) }
+    this.#rotate([stamped])
+    this.#apply(stamped)
+  }
+
+  /** The messages of the context with every result whole, those that became placeholders too. */
+  whole(): readonly ChatMessage[] {
+    if (!this.context.hasDropped) return this.context.messages
+    const context = new Context()
+    const bytes = this.#bytes()
+    for (let start = 0, end = bytes.indexOf(10); end >= 0; start = end + 1, end = bytes.indexOf(10, start)) {
+      const entry = readEntry(bytes.subarray(start, end))
+      if (entry !== null && entry !== 'newer' && entry.k !== 'dropped') context.apply(entry)
+    }
+    return context.messages
+  }
+
   setTodo(items: readonly TodoItem[]): void {
     this.append({ k: 'todo', items: items.map(item => ({ ...item })) })
   }
@@ -167,12 +196,7 @@ export class Session {
     const own = fstatSync(this.#fd, { bigint: true })
     if (there?.ino === own.ino && there.dev === own.dev) return
     if (there) throw new Error(`${this.file} was replaced by another file while it was in use`)
-    const bytes = Buffer.alloc(this.#size)
-    for (let done = 0; done < bytes.length; ) {
-      const read = readSync(this.#fd, bytes, done, bytes.length - done, done)
-      if (read === 0) throw new Error(`${this.file} was removed and cut while it was in use`)
-      done += read
-    }
+    const bytes = this.#bytes()
     const folder = dirname(this.file)
     // A root that was moved is not brought back for it: sessions lie two folders below one.
     makeFolderIn(dirname(dirname(folder)), folder)
@@ -188,6 +212,17 @@ export class Session {
     this.#tell(`${this.file} was removed while it was in use; it is written anew, whole`)
   }
 
+  /** The whole file, wherever it lies by now. */
+  #bytes(): Buffer {
+    const bytes = Buffer.alloc(this.#size)
+    for (let done = 0; done < bytes.length; ) {
+      const read = readSync(this.#fd, bytes, done, bytes.length - done, done)
+      if (read === 0) throw new Error(`${this.file} was removed and cut while it was in use`)
+      done += read
+    }
+    return bytes
+  }
+
   /** An empty file beside this one, for what is to take its place. */
   #draft(): { next: string; fd: number } {
     const next = draftOf(this.file)
@@ -197,7 +232,7 @@ export class Session {
   }
 
   /** The new file takes the old one's place at once; a crash leaves either. It begins empty, so nothing is in between. */
-  #rotate(): void {
+  #rotate(first: readonly Entry[] = []): void {
     const folder = dirname(this.file)
     const stem = basename(this.file, '.jsonl')
     const kept = (n: number) => join(folder, `${stem}.${n}.jsonl`)
@@ -209,8 +244,9 @@ export class Session {
     const last = statSync(kept(n - 1), { throwIfNoEntry: false, bigint: true })
     if (last?.ino !== fstatSync(this.#fd, { bigint: true }).ino) linkSync(this.file, kept(n))
     syncFolder(folder)
-    const first = `${JSON.stringify(this.#carry())}\n`
-    writeSync(fd, first)
+    const text = [this.#carry(), ...first].map(entry => `${JSON.stringify(entry)}\n`).join('')
+    const bytes = Buffer.from(text)
+    for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done)
     fdatasyncSync(fd)
     reach('session.rotate')
     renameSync(next, this.file)
@@ -218,7 +254,7 @@ export class Session {
     syncFolder(folder)
     closeSync(this.#fd)
     this.#fd = fd
-    this.#size = Buffer.byteLength(first)
+    this.#size = bytes.length
   }
 
   /** What must stand in a new file from its first byte on, should the thread die right after. */
@@ -237,7 +273,12 @@ export class Session {
     }
     if (entry.k === 'items' && entry.mail) this.#mail = entry.mail
     if (entry.k === 'todo') this.#todo = entry.items
-    if (entry.k === 'assistant' || entry.k === 'blank') {
+    if (entry.k === 'todo') this.#untouched = 0
+    else if (entry.k === 'assistant' && this.#untouched !== null) this.#untouched++
+    // With the task, or with the turn where there is none, a list has served its turn.
+    else if (entry.k === 'task.end' || (entry.k === 'turn' && entry.step === 'start' && !this.context.task))
+      this.#untouched = null
+    if (entry.k === 'assistant' || entry.k === 'blank' || entry.k === 'compacted') {
       this.#usage.calls++
       this.#usage.input += entry.usage?.input ?? 0
       this.#usage.cachedInput += entry.usage?.cachedInput ?? 0
@@ -307,8 +348,8 @@ const readEntry = (bytes: Buffer): Entry | 'newer' | null => {
   } catch {
     return null
   }
-  const v = typeof value === 'object' && value !== null && 'v' in value ? value.v : 1
-  if (typeof v === 'number' && v > 1) return 'newer'
   const parsed = Entry.safeParse(value)
-  return parsed.success ? parsed.data : null
+  if (parsed.success) return parsed.data
+  const v = typeof value === 'object' && value !== null && 'v' in value ? value.v : 1
+  return typeof v === 'number' && v > 1 ? 'newer' : null
 }

@@ -27,22 +27,27 @@ const one = (message: ChatMessage): string => {
 }
 
 /**
- * Writes the conversation of one task to `<folder>/<date>_task-<slug>.md`, under a numbered name where that is taken.
+ * Writes a conversation to `<folder>/<date>_task-<slug>.md`, under a numbered name where that is taken.
  * Returns the path. `at` is ISO 8601.
  */
 export const writeTranscript = (
   folder: string,
   o: {
     readonly teammate: string
-    readonly task: string
+    readonly task: string | null
     readonly title: string
-    readonly how: string
+    /** How the task ended; null where the conversation goes on. */
+    readonly how: string | null
     readonly at: string
     readonly messages: readonly ChatMessage[]
   },
 ): string => {
   makeFolder(folder)
-  const head = `# Task ${o.task}: ${o.title}\n\n- teammate: ${o.teammate}\n- ended: ${o.at}\n- how: ${o.how}\n`
+  const facts = [
+    `- teammate: ${o.teammate}`,
+    ...(o.how === null ? [`- put together: ${o.at}`] : [`- ended: ${o.at}`, `- how: ${o.how}`]),
+  ]
+  const head = `# ${o.task === null ? '' : `Task ${o.task}: `}${o.title}\n\n${facts.join('\n')}\n`
   const text = `${[head, ...o.messages.map(one)].join('\n\n')}\n`
   for (let n = 1; ; n++) {
     const path = join(folder, `${o.at.slice(0, 10)}_task-${slug(o.title)}${n === 1 ? '' : `-${n}`}.md`)

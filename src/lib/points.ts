@@ -28,6 +28,8 @@ export const points = [
   'session.written',
   'session.rotate',
   'session.rotated',
+  'compact.saved',
+  'compact.asked',
   'ref.move',
   'ref.moved',
   'effect.intent',

@@ -59,6 +59,7 @@ export const eventTypes = [
   'teammate.tool',
   'model.call',
   'model.failed',
+  'context.compacted',
   'command.started',
   'command.ended',
   'command.orphan',

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { isOfReview } from '../agent/renew.ts'
-import type { Backoff, Gate } from '../agent/retry.ts'
+import { type Backoff, defaultBackoff, type Gate } from '../agent/retry.ts'
 import type { Session } from '../agent/session.ts'
 import type { Tool } from '../agent/tool.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -25,6 +25,16 @@ export const toolPlace = ({ member, view, shell, session, limits }: LifeOptions)
     outputBytes: limits.outputBytes,
     outputMaxBytes: limits.outputMaxBytes,
   },
+})
+
+/** What every turn of a life is made with. */
+export const turnPlace = ({ model, tools, session, limits, member, gate, backoff }: LifeOptions) => ({
+  model,
+  tools,
+  session,
+  gate,
+  backoff: backoff ?? defaultBackoff,
+  limits: { rounds: limits.rounds, retries: limits.modelRetries, window: member.model.contextWindow ?? null },
 })
 
 /** Where the mail of a life comes from, and how much of it at once. */

@@ -1,6 +1,6 @@
+import type { Compaction } from '../agent/compact.ts'
 import type { Item } from '../agent/items.ts'
 import { runTurn, type TurnEnd } from '../agent/loop.ts'
-import { defaultBackoff } from '../agent/retry.ts'
 import type { ToolContext } from '../agent/tool.ts'
 import { iso } from '../lib/clock.ts'
 import { isRetryable, type ModelFault } from '../model/model.ts'
@@ -9,8 +9,9 @@ import type { AssignedTask, ToThread } from '../protocol/thread.ts'
 import { takeBranch } from './branch.ts'
 import { Budget, moreBudget } from './budget.ts'
 import { Chapters } from './chapters.ts'
+import { compaction } from './compacting.ts'
 import { type Choice, comesFirst, Intake } from './intake.ts'
-import { intakePlace, type LifeOptions, toolPlace } from './life-options.ts'
+import { intakePlace, type LifeOptions, toolPlace, turnPlace } from './life-options.ts'
 import { Parking } from './parking.ts'
 import { nextReview } from './reading.ts'
 import { sessionNews, standing } from './recover.ts'
@@ -47,6 +48,7 @@ export class Life {
   readonly #budget: Budget
   readonly #stopping: Stopping
   readonly #chapters: Chapters
+  readonly #compaction: Compaction | null
   readonly #read = new Map<string, string>()
   readonly #notes: string[] = []
   #next: AssignedTask | null = null
@@ -73,6 +75,7 @@ export class Life {
       ...o,
       onStall: text => this.#notes.push(circling(text, this.#inHand !== null && !this.#left)),
     })
+    this.#compaction = compaction(o, this.#voice)
     this.#call = watched(name, o.call, {
       taskLeft: how => {
         if (this.#inHand) this.#left = { how, gone: false }
@@ -342,14 +345,12 @@ export class Life {
   }
 
   async #oneTurn(first: Choice | null = null): Promise<TurnEnd> {
-    const { session, model, tools, limits, member, gate } = this.#o
+    const { session } = this.#o
     const { signal } = this.#turn
     let chosen = first
     const end = await runTurn({
-      model,
-      tools,
+      ...turnPlace(this.#o),
       toolContext: this.#toolContext(signal),
-      session,
       boundary: async () => {
         const choice = chosen ?? (await this.#intake.next(session.mail))
         const mail = choice ? await Promise.all(choice.picked.map(each => this.#intake.item(each))) : []
@@ -365,9 +366,7 @@ export class Life {
       mayCall: input => this.#budget.mayCall(input, [...this.#notes.map(note), ...this.#opening], chosen),
       endsHere: () =>
         this.#ending ?? (this.#left?.gone ? this.#left.how : null) ?? this.#voice.over ?? this.#parking.reason(),
-      limits: { rounds: limits.rounds, retries: limits.modelRetries, window: member.model.contextWindow ?? null },
-      backoff: this.#o.backoff ?? defaultBackoff,
-      gate,
+      ...(this.#compaction && { compaction: this.#compaction }),
       signal,
       callSignal: AbortSignal.any([signal, this.#quit.signal]),
       on: { ...this.#voice.ofTurn, answers: (to, text) => answerHuman(this.#call, this.#voice, to, text) },

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { todoRows } from '../agent/todo.ts'
 import { defineTool, error, said, type Tool } from '../agent/tool.ts'
 import { wellFormed } from '../lib/text.ts'
 
@@ -26,8 +27,6 @@ export const todo: Tool = defineTool({
       return error(`only one step is in_progress at a time, not ${going.map(({ id }) => id).join(', ')}`)
     list.set(items.map(item => ({ ...item, id: wellFormed(item.id), text: wellFormed(item.text) })))
     const done = items.filter(({ status }) => status === 'completed').length
-    const signs = { pending: '[ ]', in_progress: '[>]', completed: '[x]' }
-    const rows = list.get().map(({ id, text, status }) => `${signs[status]} ${id} ${text}`)
-    return said([`${done} of ${items.length} done`, ...rows].join('\n'))
+    return said([`${done} of ${items.length} done`, todoRows(list.get())].join('\n').trimEnd())
   },
 })

@@ -67,7 +67,7 @@ export const turn = (
     home: string
     tools: readonly Tool[]
     boundaries?: readonly (readonly Item[])[]
-  } & Partial<Pick<TurnOptions, 'boundary' | 'endsHere' | 'limits' | 'signal'>>,
+  } & Partial<Pick<TurnOptions, 'boundary' | 'endsHere' | 'limits' | 'signal' | 'compaction'>>,
 ) => {
   const left = [...(o.boundaries ?? [])]
   return runTurn({
@@ -77,6 +77,7 @@ export const turn = (
     session: o.session,
     boundary: o.boundary ?? (async () => ({ items: left.shift() ?? [] })),
     mayCall: async () => null,
+    ...(o.compaction && { compaction: o.compaction }),
     endsHere: o.endsHere ?? (() => null),
     limits: o.limits ?? { rounds: 50, retries: 6, window: null },
     backoff: { baseMs: 1, capMs: 5 },

@@ -48,6 +48,10 @@ export const renderEntry = (
       return `${head(entry.isError ? c.red('✗') : '✓', entry.name)}\n${body(entry.text)}`
     case 'dropped':
       return head('…', `${entry.ids.length} old results were dropped to save room`)
+    case 'compacted': {
+      const used = c.dim(` (${count(entry.usage.input)} in, ${count(entry.usage.output)} out)`)
+      return `${head('━', `the conversation was put together (${entry.why})${used}`)}\n${body(o.items(entry.items))}`
+    }
     case 'todo':
       return `${head('☰', 'todo')}\n${body(entry.items.map(item => `${item.status === 'completed' ? '✓' : item.status === 'in_progress' ? '▶' : '·'} ${item.text}`).join('\n'))}`
     case 'task.end':

@@ -147,6 +147,8 @@ const words: Partial<Record<EventType, Say>> = {
   'teammate.joined': () => 'joined the team',
   'teammate.left': () => 'left the team',
   'teammate.renewed': info => `starts anew with what changed in config.json: ${text(info.keys)}`,
+  'context.compacted': info =>
+    `put its conversation together, ${text(info.before)} tokens to ${text(info.after)}; all of it is in ${text(info.transcript)}`,
   'model.failed': info => `model call failed${because(info.message ?? info.kind)}`,
   'work.rescued': info => `kept uncommitted work of ${text(info.name)}${because([info.refs].flat().join(', '))}`,
   'work.restored': info =>
