@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { ChatMessage, ToolCall, ToolSchema } from '../model/model.ts'
 import type { Entry } from './entry.ts'
 import { type Item, renderItems, type TaskItem } from './items.ts'
@@ -13,6 +14,8 @@ const writesToHuman = (call: ToolCall | undefined): boolean => {
   const args: unknown = JSON.parse(call.arguments)
   return typeof args === 'object' && args !== null && 'to' in args && (args.to === 'user' || args.to === 'human')
 }
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 type Called = Extract<Entry, { k: 'assistant' }>['calls'][number]
 const bare = ({ id, name, arguments: args, fault }: Called): ToolCall =>
@@ -63,6 +66,8 @@ export class Context {
   /** Results became placeholders: the journal alone has them whole. */
   hasDropped = false
   #sizes: number[] = []
+  /** Of the messages up to each: what `digest` is made of, as far as it was asked for. */
+  #digests: string[] = []
   #sum = 0
   #weighed = { system: '', size: 0 }
   #ratio = 1
@@ -151,6 +156,13 @@ export class Context {
     }
   }
 
+  /** SHA-256 of what is sent to the model, the system message and each message as it stands, in hexadecimal. */
+  digest(): string {
+    for (let i = this.#digests.length; i < this.messages.length; i++)
+      this.#digests.push(sha256(`${this.#digests.at(-1) ?? ''}${JSON.stringify(this.messages[i])}`))
+    return sha256(`${this.#digests.at(-1) ?? ''}${this.system}`)
+  }
+
   /** Estimated tokens of the whole request. */
   estimate(tools: readonly ToolSchema[] = []): number {
     return Math.round(this.#raw(tools) * this.#ratio)
@@ -215,6 +227,7 @@ export class Context {
   #empty(): void {
     this.messages.length = 0
     this.#sizes = []
+    this.#digests = []
     this.#sum = 0
     this.mail.length = 0
     this.done.length = 0
@@ -238,6 +251,7 @@ export class Context {
 
   #set(i: number, message: ChatMessage): void {
     this.messages[i] = message
+    if (this.#digests.length > i) this.#digests.length = i
     const calls = message.role === 'assistant' ? message.calls : []
     let size = 6 + tokens(message.text)
     for (const call of calls) size += 10 + tokens(call.arguments ?? '')

@@ -60,9 +60,11 @@ export const Entry = z.discriminatedUnion('k', [
     reasoning: z.string().optional(),
     calls: z.array(Call),
     usage: UsageEntry.nullable(),
+    /** The digest of the context that it answers, for `team replay --verify`. */
+    sent: z.string().optional(),
   }),
   /** An answer without words and calls: all that is left of it is what it used. */
-  z.object({ k: z.literal('blank'), at: z.string(), usage: UsageEntry }),
+  z.object({ k: z.literal('blank'), at: z.string(), usage: UsageEntry, sent: z.string().optional() }),
   z.object({ k: z.literal('tool.start'), at: z.string(), id: z.string(), name: z.string() }),
   z.object({
     k: z.literal('tool.result'),

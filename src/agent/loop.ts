@@ -176,7 +176,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     shrunk = 0
     if (turn.calls.length === 0) {
       if (turn.text.trim() !== '') say(session, turn, [], size)
-      else session.append({ k: 'blank', usage: usedBy(turn, size) })
+      else session.append({ k: 'blank', usage: usedBy(turn, size), sent: context.digest() })
       o.on.usage()
       if (turn.stop === 'end') {
         o.on.progress()
@@ -212,6 +212,7 @@ const say = (session: Session, turn: Turn, calls: readonly ToolCall[], sent: num
     ...(turn.reasoning === undefined ? {} : { reasoning: turn.reasoning }),
     calls: calls.map(call => ({ ...call })),
     usage: usedBy(turn, sent),
+    sent: session.context.digest(),
   })
 
 /** As the endpoint counted it; where it did not, by the size of what was sent and of what came. */

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { Entry } from '../agent/entry.ts'
+import type { Verified } from '../agent/verify.ts'
 import { scopes, units } from '../protocol/amount.ts'
 import { JournalEntry } from '../protocol/event.ts'
 import { DeadLetter, Message, Stored } from '../protocol/message.ts'
@@ -221,6 +222,11 @@ export const outputs = {
   }) satisfies z.ZodType<DownReport>,
   logs: JournalEntry,
   replay: Entry,
+  'replay-verify': z.object({
+    same: count,
+    unknown: count,
+    differs: z.object({ turn: count, call: count }).nullable(),
+  }) satisfies z.ZodType<Verified>,
   prefix: z.array(Weight.extend({ name: z.string(), parts: z.array(Weight.extend({ part: z.string() })) })),
   demo,
   doctor: z.array(

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Entry } from '../agent/entry.ts'
 import { renderItems } from '../agent/items.ts'
+import { type Verified, verifySession } from '../agent/verify.ts'
 import { errnoOf, misplaced, unreadable } from '../lib/files.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
@@ -21,9 +22,15 @@ export const replay = (commands: Commands, cli: Cli): Commands =>
         .positional('name', { type: 'string', demandOption: true, describe: 'a teammate' })
         .option('turn', { type: 'number', describe: 'this turn alone' })
         .option('full', { type: 'boolean', default: false, describe: 'whole results, not their first lines' })
+        .option('verify', {
+          type: 'boolean',
+          default: false,
+          describe: 'make each context anew from the record, and hold it against what was sent',
+        })
         .option('json', { type: 'boolean', default: false, describe: 'the entries as they stand, one a line' })
         .example('$0 replay alice', 'Enter goes on by a step, q ends; in a pipe all of it')
-        .example('$0 replay alice --turn 3', 'one turn alone'),
+        .example('$0 replay alice --turn 3', 'one turn alone')
+        .example('$0 replay alice --verify', 'does the record give what the model was sent, byte for byte?'),
     handler(cli, args => act(cli, args)),
   )
 
@@ -31,18 +38,22 @@ interface Replay extends Globals {
   name: string
   turn: number | undefined
   full: boolean
+  verify: boolean
   json: boolean
 }
 
 const act = async (cli: Cli, args: Replay): Promise<Result<number>> => {
   if (args.turn !== undefined && !(Number.isInteger(args.turn) && args.turn > 0))
     return fail('usage', '--turn takes a whole number above 0')
+  if (args.verify && (args.turn !== undefined || args.full))
+    return fail('usage', '--verify looks at the whole session', 'leave --turn and --full out')
   const root = findRoot({ root: args.root, cwd: cli.cwd, env: cli.env })
   if (!root.ok) return root
   const listed = sessionFiles(layout(root.value).sessions, args.name)
   if (!listed.ok) return listed
   const files = listed.value
   if (files.length === 0) return none(root.value, args.name)
+  if (args.verify) return verify(cli, args, files)
   let turn = 0
   let said = false
   for (const file of files) {
@@ -72,6 +83,28 @@ const act = async (cli: Cli, args: Replay): Promise<Result<number>> => {
   if (!args.json) cli.out.note(`nothing is in the session of ${args.name} yet`)
   return ok(0)
 }
+
+/** Exit code 1 where a context came out that was not the one sent. */
+const verify = (cli: Cli, args: Replay, files: readonly string[]): Result<number> => {
+  const all: Entry[] = []
+  for (const file of files) {
+    const read = entries(file)
+    if (!read.ok) return read
+    all.push(...read.value)
+  }
+  const found = verifySession(all)
+  if (args.json) cli.out.json(found)
+  else cli.out.say(verified(args.name, found))
+  return ok(found.differs === null ? 0 : 1)
+}
+
+const verified = (name: string, { same, unknown, differs }: Verified): string =>
+  [
+    differs === null
+      ? `${same} model calls of ${name}: each context comes out of the record as it was sent, byte for byte`
+      : `turn ${differs.turn}, model call ${differs.call} of ${name}: another context comes out of the record than was sent; of the others ${same} came out the same. The session was changed by hand, or written by another version`,
+    ...(unknown === 0 ? [] : [`${unknown} are of a version that kept nothing to hold them against`]),
+  ].join('\n')
 
 /** A session's files, oldest first: those put aside are numbered. */
 const sessionFiles = (folder: string, name: string): Result<string[]> => {

@@ -35,6 +35,7 @@ const schemaOf = (path: string, args: readonly string[]): keyof typeof outputs =
     inbox: args.includes('--sent') ? 'inbox-sent' : args.includes('--dead') ? 'inbox-dead' : 'inbox',
     requests: args.some(arg => /^\d+$/.test(arg)) ? 'requests-one' : 'requests',
     plan: args.includes('--edit') ? 'plan-edit' : 'plan',
+    replay: args.includes('--verify') ? 'replay-verify' : 'replay',
   }[path]
   return (special ?? path.replace(' ', '-')) as keyof typeof outputs
 }
@@ -215,6 +216,7 @@ describe('exit codes by command', () => {
     )
     await ends(0, ['chat', 'bob'], at)
     await both(['replay', 'bob'], at)
+    await both(['replay', 'bob', '--verify'], at)
     await each(
       4,
       [

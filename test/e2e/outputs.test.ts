@@ -30,6 +30,7 @@ test('what --json prints is what its published schema says', async () => {
   fits('permissions', await run('permissions'))
   fits('logs', await run('logs'), true)
   fits('replay', await run('replay', 'alice'), true)
+  fits('replay-verify', await run('replay', 'alice', '--verify'))
   fits('prefix', await run('prefix'))
   fits('doctor', (await team(['doctor', '--json', '--root', crew.root])).stdout)
   fits('down', await run('down', 'bob'))

@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { team, teamOk, teamRoot, until } from '../support/cli.ts'
@@ -23,6 +23,15 @@ test('replay shows what a teammate was told, said and did, turn by turn', async 
   const lines = (await teamOk(['replay', 'alice', '--json', '--root', crew.root])).trim().split('\n')
   expect(lines.map(line => JSON.parse(line).k)).toContain('tool.result')
   expect((await team(['replay', 'alise', '--root', crew.root])).code).toBe(4)
+  const verify = () => team(['replay', 'alice', '--verify', '--root', crew.root])
+  expect(await verify()).toMatchObject({ code: 0, stdout: expect.stringMatching(/^3 model calls of alice: each/) })
+  const file = join(crew.root, '.team', 'sessions', 'alice.jsonl')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('Words 1.', 'Words I.'))
+  // What was answered to the first message is part of what was sent with the second.
+  expect(await verify()).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/^turn 2, model call 3 of alice: another context .* 2 came out the same/),
+  })
 })
 
 test('prefix weighs every part, and ends with 1 above the bound; the default one is within 1,500 tokens', async () => {

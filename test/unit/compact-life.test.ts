@@ -2,8 +2,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import * as z from 'zod'
+import { Entry } from '../../src/agent/entry.ts'
 import { localGate } from '../../src/agent/retry.ts'
 import { defineTool, said, type Tool } from '../../src/agent/tool.ts'
+import { verifySession } from '../../src/agent/verify.ts'
 import { clock } from '../../src/lib/clock.ts'
 import { openaiModel } from '../../src/model/openai.ts'
 import { type Reply, type ScriptedRequest, type ScriptedServer, startScripted } from '../../src/model/scripted.ts'
@@ -43,6 +45,13 @@ afterEach(async () => {
   life.hear({ t: 'stop', reason: 'the test is over' })
   await running
   await server.close()
+  // Whatever came between: the record gives every request as it was sent.
+  const lines = readFileSync(join(home.path, '.team', 'sessions', 'alice.jsonl'), 'utf8')
+    .trim()
+    .split('\n')
+  const found = verifySession(lines.map(line => Entry.parse(JSON.parse(line))))
+  expect(found).toMatchObject({ unknown: 0, differs: null })
+  expect(found.same).toBeGreaterThan(0)
   home.remove()
 })
 const until = async (condition: () => boolean, what: string): Promise<void> => {
