@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { Entry } from '../agent/entry.ts'
 import type { Verified } from '../agent/verify.ts'
 import { scopes, units } from '../protocol/amount.ts'
+import { UsedFor } from '../protocol/budget.ts'
 import { JournalEntry } from '../protocol/event.ts'
 import { DeadLetter, Message, Stored } from '../protocol/message.ts'
 import { Request } from '../protocol/request.ts'
@@ -102,6 +103,7 @@ const status = z.object({
   budget: z.array(
     z.object({ scope: z.enum(scopes), of: z.string(), unit: z.enum(units), spent: z.number(), cap: z.number() }),
   ),
+  used: UsedFor,
   leases: z.object({ held: z.array(heldLease), queued: z.array(queuedLease) }),
   problems: z.array(z.string()),
   pendingChanges: z.array(z.string()),
@@ -154,6 +156,7 @@ export const outputs = {
     task: taskShown,
     requests: z.array(Request),
     saved: z.array(saved),
+    used: UsedFor,
   }) satisfies z.ZodType<RpcResults['task.get']>,
   'task-graph': z.object({
     nodes: z.array(z.object({ id: z.string(), title: z.string(), shown: z.string(), owner: z.string().nullable() })),

@@ -185,8 +185,8 @@ const show = (cli: Cli, args: Globals & { id: string; json: boolean }) =>
     if (!got.ok) return got
     if (args.json) cli.out.json(got.value)
     else {
-      const { task, requests, saved } = got.value
-      cli.out.say(renderTask(task, requests, saved, cli.clock.wall(), cli.paint))
+      const { task, requests, saved, used } = got.value
+      cli.out.say(renderTask(task, requests, saved, used, cli.clock.wall(), cli.paint))
     }
     return ok(0)
   })

@@ -28,6 +28,27 @@ export const since = (seen: Used, used: Used): Used => {
   }
 }
 
+export const none: Used = { input: 0, cachedInput: 0, output: 0, calls: 0 }
+
+export const plus = (a: Used, b: Used): Used => ({
+  input: a.input + b.input,
+  cachedInput: a.cachedInput + b.cachedInput,
+  output: a.output + b.output,
+  calls: a.calls + b.calls,
+})
+export const minus = (a: Used, b: Used): Used => ({
+  input: a.input - b.input,
+  cachedInput: a.cachedInput - b.cachedInput,
+  output: a.output - b.output,
+  calls: a.calls - b.calls,
+})
+
+/** Tools by which a teammate speaks of work and does none. */
+const speaks: ReadonlySet<string> = new Set(['ask_user', 'message', 'request', 'task'])
+/** Of a call in a task: did it nothing but speak? `calls`: the tools that its answer called. */
+export const isCoordination = (calls: readonly string[]): boolean =>
+  calls.length > 0 && calls.every(name => speaks.has(name))
+
 /** Small ones to four digits, as a cap may be smaller than a cent. */
 const money = (n: number): number => Number(n >= 1 ? n.toFixed(4) : n.toPrecision(4))
 

@@ -24,10 +24,19 @@ const count = z.number().int().min(0)
 export const Used = z.object({ input: count, cachedInput: count, output: count, calls: count })
 export type Used = z.infer<typeof Used>
 
-/** What one teammate used for one task (null: for what came by mail). */
+/**
+ * What was used to get work done, and what to speak of it: calls for mail with no task in hand, and those in a task that did nothing
+ * but write messages, ask, decide, or move tasks.
+ */
+export const UsedFor = z.object({ work: Used, coordination: Used, cost: z.number().min(0) })
+export type UsedFor = z.infer<typeof UsedFor>
+
+/** What one teammate used for one task (null: for what came by mail, all of it coordination). */
 export const Spending = Used.extend({
   name: z.string(),
   task: TaskId.nullable(),
+  /** Of a task's, what was coordination. Not in records of before it was told apart. */
+  coordination: Used.optional(),
   cost: z.number().min(0),
   /** Grows with each change of any record of this teammate. */
   n: count,

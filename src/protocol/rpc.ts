@@ -2,6 +2,7 @@ import * as z from 'zod'
 import type { Result } from '../lib/result.ts'
 import { faultCodes } from '../lib/result.ts'
 import type { Scope, Unit } from './amount.ts'
+import type { UsedFor } from './budget.ts'
 import { type JournalEntry, TakenIn } from './event.ts'
 import { MessageId, Name, RequestId, TaskId } from './ids.ts'
 import type { DeadLetter, Receipt, Stored } from './message.ts'
@@ -264,6 +265,8 @@ export interface Status {
   readonly requests: readonly Request[]
   /** Every cap that counts now: of the team, of teammates, of tasks that have used some and have not ended. */
   readonly budget: readonly BudgetShown[]
+  /** What the models used in all. */
+  readonly used: UsedFor
   readonly leases: { readonly held: readonly HeldLease[]; readonly queued: readonly QueuedLease[] }
   /** Anything wrong, in words, most urgent first. */
   readonly problems: readonly string[]
@@ -315,8 +318,8 @@ export interface RpcResults {
   status: Status
   'task.add': { tasks: TaskShown[] }
   'task.list': { tasks: TaskShown[] }
-  /** `saved`: what was saved aside of its branch. */
-  'task.get': { task: TaskShown; requests: Request[]; saved: SavedShown[] }
+  /** `saved`: what was saved aside of its branch. `used`: by models, over all who worked on it. */
+  'task.get': { task: TaskShown; requests: Request[]; saved: SavedShown[]; used: UsedFor }
   'task.cancel': { task: TaskShown }
   'task.retry': { task: TaskShown }
   'task.claim': { task: TaskShown }

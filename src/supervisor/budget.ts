@@ -2,7 +2,11 @@ import { ok, type Result } from '../lib/result.ts'
 import {
   amount,
   costOf,
+  isCoordination,
   keyOf,
+  minus,
+  none,
+  plus,
   raised,
   type Scope,
   since,
@@ -11,7 +15,7 @@ import {
   usedOf,
   whose,
 } from '../protocol/amount.ts'
-import type { BudgetData, Spending, Used } from '../protocol/budget.ts'
+import type { BudgetData, Spending, Used, UsedFor } from '../protocol/budget.ts'
 import { type BudgetRequest, isBudget, type Request } from '../protocol/request.ts'
 import { requestTypes } from '../protocol/request-types.ts'
 import type { BudgetShown, OverBudget } from '../protocol/rpc.ts'
@@ -41,7 +45,6 @@ interface Cap {
   readonly reserved: number
 }
 
-const none: Used = { input: 0, cachedInput: 0, output: 0, calls: 0 }
 const nothing: Amounts = { tokens: 0, cost: 0 }
 const teamName = 'team'
 
@@ -62,6 +65,8 @@ export class Budget {
   readonly #tasks: Tasks
   /** By whose: `team`, `teammate/<name>`, `task/<id>`. */
   readonly #spent = new Map<string, Amounts>()
+  /** By `team` and `task/<id>`: the same as it was used, for work and for coordination. */
+  readonly #usedFor = new Map<string, UsedFor>()
   /** What each teammate's session had used when it was counted last, and at which count. */
   readonly #seen = new Map<string, { readonly n: number; readonly seen: Used }>()
   /** The call that each teammate is making, at most one. */
@@ -114,6 +119,9 @@ export class Budget {
       cachedInput: old.cachedInput + fresh.cachedInput,
       output: old.output + fresh.output,
       calls: old.calls + fresh.calls,
+      ...(task !== null && {
+        coordination: plus(rec?.value.coordination ?? none, call && isCoordination(call.calls) ? fresh : none),
+      }),
       cost: old.cost + cost,
       n: n + 1,
       seen: used,
@@ -179,6 +187,11 @@ export class Budget {
     if (!isBudget(request) || request.outcome !== 'decided' || request.effect !== null) return
     if (request.status === 'approved') this.#requests.effect(request.id, 'done', 'ok', raised(request.data))
     this.look()
+  }
+
+  /** What the whole team used, or what was used for one task, over all who worked on it. */
+  usedFor(task?: string): UsedFor {
+    return this.#usedFor.get(task === undefined ? key('team', teamName) : key('task', task)) ?? nothingUsed
   }
 
   /** Every cap that counts now. */
@@ -285,6 +298,15 @@ export class Budget {
       tokens: value.input + value.output - (old ? old.input + old.output : 0),
       cost: value.cost - (old?.cost ?? 0),
     }
+    const [now, before] = [split(value), old ? split(old) : nothingUsed]
+    for (const each of [key('team', teamName), ...(value.task === null ? [] : [key('task', value.task)])]) {
+      const sum = this.#usedFor.get(each) ?? nothingUsed
+      this.#usedFor.set(each, {
+        work: plus(sum.work, minus(now.work, before.work)),
+        coordination: plus(sum.coordination, minus(now.coordination, before.coordination)),
+        cost: sum.cost + now.cost - before.cost,
+      })
+    }
     const whom = [key('team', teamName), key('teammate', value.name)]
     if (value.task !== null) whom.push(key('task', value.task))
     for (const each of whom) {
@@ -293,6 +315,14 @@ export class Budget {
     }
     if (value.n > (this.#seen.get(value.name)?.n ?? 0)) this.#seen.set(value.name, { n: value.n, seen: value.seen })
   }
+}
+
+const nothingUsed: UsedFor = { work: none, coordination: none, cost: 0 }
+const split = (value: Spending): UsedFor => {
+  const { task, cost, input, cachedInput, output, calls } = value
+  const all = { input, cachedInput, output, calls }
+  const coordination = task === null ? all : (value.coordination ?? none)
+  return { work: minus(all, coordination), coordination, cost }
 }
 
 const key = (scope: Scope, of: string): string => `${scope}/${of}`

@@ -138,6 +138,7 @@ export const makeHandlers = (
         task: show(id),
         requests: requestsOf(core, task.value),
         saved: saved.value,
+        used: core.budget.usedFor(id),
       })
     },
     'task.cancel': async ({ id, reason }, { actor }) => {

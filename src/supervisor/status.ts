@@ -78,6 +78,7 @@ export const makeStatus = async (
     archived: o.archived,
     requests: requests.waiting().map(brief),
     budget: core.budget.shown(),
+    used: core.budget.usedFor(),
     // What a daemon gave went down with it.
     leases: o.live ? leases : { held: [], queued: leases.queued.map(lease => ({ ...lease, behind: [] })) },
     problems: [

@@ -82,6 +82,27 @@ describe('what was used', () => {
     ])
   })
 
+  test('is told apart: work in a task, and calls that only spoke, or that were for mail', () => {
+    const { core, store } = team({})
+    core.tasks.add([{ title: 'one' }], { by: 'human' })
+    const by = (name: string, tokens: number, calls: number, task: string | null, tools: string[]) =>
+      core.budget.heard(name, { ...told(tokens, calls, task), call: { stop: 'calls', calls: tools } })
+    by('alice', 1000, 1, '1', ['bash'])
+    by('alice', 1100, 2, '1', ['message', 'task'])
+    by('alice', 1130, 3, '1', ['message', 'edit_file'])
+    by('alice', 1137, 4, '1', [])
+    by('bob', 50, 1, null, ['bash'])
+    // Told again by a thread that knows nothing of the last call.
+    core.budget.heard('bob', { ...told(50, 1, null), call: null })
+    const seen = { work: used(1037, 3), coordination: used(100, 1) }
+    const again = coreOf({ teammates: [{ name: 'alice' }, { name: 'bob' }] }, undefined, { store }).core
+    for (const { budget } of [core, again]) {
+      expect(budget.usedFor('1')).toMatchObject(seen)
+      expect(budget.usedFor()).toMatchObject({ work: used(1037, 3), coordination: used(150, 2) })
+      expect(budget.usedFor('2').work.calls).toBe(0)
+    }
+  })
+
   test('costs by the price of that time, read from the cache at its own', () => {
     expect(
       costOf({ input: 1_000_000, cachedInput: 400_000, output: 100_000 }, { in: 2, cachedIn: 0.5, out: 10 }),

@@ -42,6 +42,8 @@ const mate: TeammateStatus = {
   tokens: { input: 12_345, cachedInput: 0, output: 678, calls: 3 },
   context: 0.123,
 }
+const noTokens = { input: 0, cachedInput: 0, output: 0, calls: 0 }
+const nothingUsed = { work: noTokens, coordination: noTokens, cost: 0 }
 const status: Status = {
   holder: { pid: 42, kind: 'daemon', root: '/r', epoch: 1, version: '1.2.3', host: 'h', startedAt: at },
   asOf: null,
@@ -56,6 +58,7 @@ const status: Status = {
   archived: 0,
   requests: [],
   budget: [],
+  used: nothingUsed,
   leases: { held: [], queued: [] },
   problems: [],
   pendingChanges: [],
@@ -247,7 +250,19 @@ describe('renderStatus', () => {
   test('every screen that tells of a completed task says when nothing proved it', () => {
     const done = task('1', { status: 'completed', shown: 'unverified', why: 'completed, but nothing proved it' })
     expect(renderStatus({ ...status, tasks: [done] }, now, plain)).toMatch(/TASKS 1 unverified\n +1 +unverified/)
-    expect(renderTask(done, [], [], now, plain)).toContain('unverified: completed, but nothing proved it')
+    expect(renderTask(done, [], [], nothingUsed, now, plain)).toContain('unverified: completed, but nothing proved it')
+  })
+
+  test('what models used is told by what for, with what of it came from the cache', () => {
+    const used = {
+      work: { input: 1_200_000, cachedInput: 900_000, output: 20_000, calls: 34 },
+      coordination: { input: 5000, cachedInput: 0, output: 10, calls: 1 },
+      cost: 1.25,
+    }
+    const said = 'work 1.2M in (75% cached), 20.0k out, 34 calls; coordination 5.0k in, 10 out, 1 call; cost 1.25'
+    expect(renderStatus({ ...status, used }, now, plain)).toContain(`TOKENS ${said}\n`)
+    expect(renderTask(task('1'), [], [], used, now, plain)).toContain(said)
+    expect(renderStatus(status, now, plain)).not.toContain('TOKENS work')
   })
 
   test('a task shows what was merged and what proves it, or what was red where', () => {
@@ -275,7 +290,7 @@ describe('renderStatus', () => {
       redBefore: false,
     }
     const request = { ...requestOf, type: 'merge_request', effect: { step: 'done', at, outcome: 'returned', merge } }
-    const text = renderTask(task('4'), [request as unknown as Request], [], now, plain)
+    const text = renderTask(task('4'), [request as unknown as Request], [], nothingUsed, now, plain)
     expect(text).toMatch(/merge of +bbbbbbbbbb into aaaaaaaaaa\n +tree +cccccccccc\n +commit +none/)
     expect(text).toMatch(/with +verified together \(tree dddddddddd\): task 4, 5/)
     expect(text).toMatch(/red +by this work: the trunk alone is green/)

@@ -1,4 +1,5 @@
-import { usedOf, whose } from '../../protocol/amount.ts'
+import { amount, usedOf, whose } from '../../protocol/amount.ts'
+import type { Used, UsedFor } from '../../protocol/budget.ts'
 import type { Request } from '../../protocol/request.ts'
 import type { BudgetShown, Status, TaskShown, TeammateStatus } from '../../protocol/rpc.ts'
 import { hasLeases, renderLeases } from './leases.ts'
@@ -12,6 +13,7 @@ export const renderStatus = (status: Status, now: number, c: Paint, columns = pi
   [
     head(status, now, c),
     `\n${c.bold('TEAMMATES')}\n${teammates(status.teammates, now, c)}`,
+    ...usedLine(status.used).map(line => `\n${c.bold('TOKENS')} ${line}`),
     `\n${tasks(status, c)}`,
     ...renderBudget(status.budget, c),
     ...(hasLeases(status) ? [`\n${renderLeases(status.leases, now, c)}`] : []),
@@ -25,6 +27,18 @@ export const renderStatus = (status: Status, now: number, c: Paint, columns = pi
         ]
       : []),
   ].join('\n')
+
+/** `work 1.2M in (80% cached), 20k out, 34 calls; coordination …`; nothing where nothing was used. */
+export const usedLine = ({ work, coordination, cost }: UsedFor): string[] => {
+  const one = ({ input, cachedInput, output, calls }: Used) =>
+    `${count(input)} in${cachedInput === 0 ? '' : ` (${Math.round((cachedInput / input) * 100)}% cached)`}, ${count(output)} out, ${plural(calls, 'call')}`
+  const parts = [
+    ...(work.calls > 0 ? [`work ${one(work)}`] : []),
+    ...(coordination.calls > 0 ? [`coordination ${one(coordination)}`] : []),
+  ]
+  if (parts.length > 0 && cost > 0) parts.push(amount('cost', cost))
+  return parts.length === 0 ? [] : [parts.join('; ')]
+}
 
 /** Leases are granted in their turn, by nobody's decision: they have a table of their own. */
 const toDecide = (status: Status): Request[] =>

@@ -1,9 +1,10 @@
+import type { UsedFor } from '../../protocol/budget.ts'
 import type { Request } from '../../protocol/request.ts'
 import type { TaskShown } from '../../protocol/rpc.ts'
 import type { SavedShown } from '../../protocol/work.ts'
 import { renderMerge } from './merge.ts'
 import { savedTable } from './saved.ts'
-import { renderRequests, taskColour } from './status.ts'
+import { renderRequests, taskColour, usedLine } from './status.ts'
 import { indented, oneLine, type Paint, table, when } from './text.ts'
 
 /** Everything about one task, as text. */
@@ -11,6 +12,7 @@ export const renderTask = (
   task: TaskShown,
   requests: readonly Request[],
   saved: readonly SavedShown[],
+  used: UsedFor,
   now: number,
   c: Paint,
 ): string => {
@@ -47,6 +49,7 @@ export const renderTask = (
     'result',
     task.result && `${task.result.outcome}${task.result.commit ? ` ${task.result.commit.slice(0, 10)}` : ''}`,
   )
+  add('tokens', usedLine(used)[0])
   const parts = [
     `${c.bold(`${task.id} ${oneLine(task.title, 200)}`)}\n${table(
       rows.map(([name, text]) => [c.dim(name), text]),
