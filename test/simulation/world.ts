@@ -464,8 +464,14 @@ export class World {
     })
     for (const { name } of this.#o.team.members) {
       const context = this.contexts.get(name)
+      // Whoever waits for a lease reads no review, and somebody else may decide it meanwhile: it is put aside unread after that.
+      const isWaiting = this.holder.crew.threads.status(name)?.state === 'waiting'
+      const isMoot = (id: string | undefined) => {
+        const request = id === undefined ? undefined : store.requests.get(id)?.value
+        return request?.type === 'review_request' && request.outcome !== null
+      }
       for (const { index, value } of store.inbox(name).read(0))
-        if (value.message.type !== 'task')
+        if (value.message.type !== 'task' && !(isWaiting && isMoot(value.message.requestId)))
           must(
             context?.get(index) === value.message.id,
             () => `${value.message.id} never entered the context of ${name}`,
