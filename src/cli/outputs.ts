@@ -38,7 +38,7 @@ const taskShown = z.object({
 const inboxItem = z.object({
   index: count,
   stored: Stored,
-  receipt: z.enum(['stored', 'taken', 'in context']),
+  receipt: z.enum(['stored', 'taken', 'in context', 'acted on']),
   turn: count.nullable(),
 }) satisfies z.ZodType<InboxItem>
 const kind = z.enum(['path', 'port', 'name'])

@@ -51,9 +51,10 @@ export type Stored = z.infer<typeof Stored>
 
 /**
  * How far a message got. taken: its reader is past it without a model's context (you have read it, a `task` message became a
- * task). in context: it stands in the session of its reader.
+ * task). in context: it stands in the session of its reader. acted on: its reader answered it, or decided (or asked back, or
+ * answered) the request that it told of.
  */
-export type Receipt = 'stored' | 'taken' | 'in context'
+export type Receipt = 'stored' | 'taken' | 'in context' | 'acted on'
 
 export const DeadLetter = z.object({
   at: z.string(),

@@ -6,6 +6,7 @@ import { cut, nearest, wellFormed } from '../lib/text.ts'
 import type { Message, MessageType, Stored } from '../protocol/message.ts'
 import type { InboxItem } from '../protocol/rpc.ts'
 import type { Log, LogEntry, Store } from '../store/store.ts'
+import { Answers } from './answers.ts'
 import type { Roster } from './roster.ts'
 
 /** The human's inbox, and the name the human sends under. */
@@ -40,6 +41,7 @@ export const taskKey = ({ to, id }: Message): string => `message/${to}/${id}`
 
 /** Routes messages: who may receive, how large, stored once. */
 export class Mail {
+  readonly #answers: Answers
   readonly #store: Store
   readonly #clock: Clock
   readonly #roster: Roster
@@ -54,6 +56,7 @@ export class Mail {
     away: (name: string) => string | null
   }) {
     this.#store = o.store
+    this.#answers = new Answers(o.store)
     this.#clock = o.clock
     this.#roster = o.roster
     this.#away = o.away
@@ -239,7 +242,9 @@ export class Mail {
       ? this.#store.marks.get(`drop/${taskKey(value.message)}`) !== undefined
       : turn !== null || index <= log.cursor(name)
     const hasContext = name !== humanInbox && name !== 'supervisor' && !isTask
-    return { index, stored: value, receipt: isPast ? (hasContext ? 'in context' : 'taken') : 'stored', turn }
+    const isActedOn = isPast && this.#answers.has(name, value)
+    const receipt = isActedOn ? 'acted on' : isPast ? (hasContext ? 'in context' : 'taken') : 'stored'
+    return { index, stored: value, receipt, turn }
   }
 
   /** How many messages the owner has not taken in yet. A `task` message became a task and is not counted. */

@@ -170,7 +170,7 @@ test('while an edit of config.json does not hold the team is talked to as before
   expect((await team(['chat', 'nobody', '--root', crew.root], { input: 'x' })).code).toBe(4)
 })
 
-test('receipts: stored until it is read, then in context at the turn, in the inbox and with the sender, over a restart', async () => {
+test('receipts: stored until it is read, then in context at the turn, acted on once answered, in the inbox and with the sender, over a restart', async () => {
   const crew = await scriptedTeam({ alice: () => 'Yes.', bob: () => 'Yes.' })
   const send = (text: string, ...more: string[]) => teamOk(['send', 'alice', text, '--root', crew.root, ...more])
   await send('early')
@@ -179,7 +179,7 @@ test('receipts: stored until it is read, then in context at the turn, in the inb
   const child = await crew.up()
   await quiet(crew.root, 'alice')
   await send('late')
-  await until(async () => (await sent()).includes('in context at turn 2'))
+  await until(async () => (await sent()).includes('acted on, in context at turn 2'))
   await send('a job', '--type', 'task')
   await until(async () => (await sent()).includes('task, taken'))
   child.kill('SIGTERM')
@@ -188,8 +188,8 @@ test('receipts: stored until it is read, then in context at the turn, in the inb
   expect(told).toMatch(/in context at turn 1[\s\S]*in context at turn 2/)
   const { items } = JSON.parse(await teamOk(['inbox', '--sent', '--json', '--root', crew.root]))
   expect(items.map((item: { receipt: string; turn: number }) => [item.receipt, item.turn])).toEqual([
-    ['in context', 1],
-    ['in context', 2],
+    ['acted on', 1],
+    ['acted on', 2],
     ['taken', null],
   ])
 })

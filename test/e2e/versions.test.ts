@@ -42,7 +42,7 @@ test('a root of an older version is read as it is, and its work goes on', async 
     items: { stored: { message: { content: string } }; receipt: string }[]
   }
   const about = (text: string) => bob.items.filter(item => item.stored.message.content === text)
-  expect(about('How far are you?').map(item => item.receipt)).toEqual(['in context'])
+  expect(about('How far are you?').map(item => item.receipt)).toEqual(['acted on'])
   expect(about('one is written').map(item => item.receipt)).toEqual(['in context'])
   // The session goes on where it was: what the older version wrote stands in front, and the task was given to nobody else.
   const session = readFileSync(join(root, '.team/sessions/bob.jsonl'), 'utf8')

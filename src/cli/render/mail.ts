@@ -3,7 +3,7 @@ import { indented, oneLine, type Paint, when } from './text.ts'
 
 /** How far a message got, in words. */
 export const renderReceipt = ({ receipt, turn }: InboxItem): string =>
-  receipt === 'in context' ? `in context${turn === null ? '' : ` at turn ${turn}`}` : receipt
+  `${receipt === 'acted on' && turn !== null ? 'acted on, in context' : receipt}${turn === null ? '' : ` at turn ${turn}`}`
 
 /** The request that a message is about, and who asks, where the supervisor tells it for somebody. */
 const request = ({ stored: { message, origin } }: InboxItem): string | null => {
