@@ -19,6 +19,8 @@ export interface ToolContext {
   /** The task in hand. */
   readonly task: () => { id: string; branch: string | null } | null
   readonly todo: TodoList
+  /** The conversation is put together before the next round, about this above all. Why not, or null. */
+  readonly compact: (focus: string | null) => string | null
   /** Revisions of files as last read, by absolute path (SHA-256), so that an edit of a changed file is refused. */
   readonly read: Map<string, string>
   readonly limits: { commandSeconds: number; outputBytes: number; outputMaxBytes: number }

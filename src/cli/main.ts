@@ -72,6 +72,7 @@ const loads = {
   merge: async () => (await import('./merge.ts')).merge,
   why: async () => (await import('./why.ts')).why,
   rescue: async () => (await import('./rescue.ts')).rescue,
+  compact: async () => (await import('./compact.ts')).compact,
   restart: async () => (await import('./restart.ts')).restart,
   logs: async () => (await import('./logs.ts')).logs,
   replay: async () => (await import('./replay.ts')).replay,

@@ -219,6 +219,11 @@ export const outputs = {
     branch: z.string().nullable(),
     folder: z.string().nullable(),
   }) satisfies z.ZodType<Restored>,
+  compact: z.object({
+    name: z.string(),
+    state: TeammateState,
+    when: z.string(),
+  }) satisfies z.ZodType<RpcResults['teammate.compact']>,
   down: z.object({
     stopped: z.array(z.object({ name: z.string(), how: z.enum(['approved', 'forced', 'idle', 'dead']) })),
     rejected: z.array(z.object({ name: z.string(), reason: z.string() })),

@@ -170,6 +170,7 @@ export interface Member {
 export const defaultTools = [
   'ask_user',
   'bash',
+  'compact',
   'edit_file',
   'grep',
   'ls',

@@ -136,6 +136,8 @@ export const rpcMethods = {
   }),
   /** Lets a failed or stopped teammate start again. */
   'teammate.restart': z.strictObject({ name: Name }),
+  /** Its conversation is put together before its next step. Refused where it will not be, with the reason. */
+  'teammate.compact': z.strictObject({ name: Name, focus: z.string().min(1).max(2000).optional() }),
   /** Journal entries after `after`; over the socket with `follow`, more come as they happen. */
   events: z.strictObject({
     after: z.number().int().min(0).default(0),
@@ -357,6 +359,8 @@ export interface RpcResults {
   'rescue.restore': Restored
   down: DownReport
   'teammate.restart': { name: string }
+  /** `when` in words. */
+  'teammate.compact': { name: string; state: TeammateState; when: string }
   events: { entries: JournalEntry[]; last: number }
 }
 

@@ -22,6 +22,8 @@ export type ToThread =
   | ({ readonly t: 'team' } & Told)
   /** The rules for commands as config.json has them by now: what they forbid binds at once. */
   | { readonly t: 'rules'; readonly permissions: Permissions }
+  /** Put the conversation together before the next step; `compact` answers whether that will be. */
+  | { readonly t: 'compact'; readonly id: number; readonly focus: string | null }
   /** End now, whatever is in hand: the grace time is over. */
   | { readonly t: 'stop'; readonly reason: string }
 
@@ -90,6 +92,8 @@ export const FromThread = z.discriminatedUnion('t', [
   }),
   /** It works on this task and gets nowhere, in words; null: it got on after all. */
   z.object({ t: z.literal('stall'), task: z.string(), text: z.string().nullable() }),
+  /** Why the conversation is not put together as asked, or null. */
+  z.object({ t: z.literal('compact'), id: z.number().int(), no: z.string().nullable() }),
   /** The thread ends of its own will, all saved. */
   z.object({ t: z.literal('bye'), reason: z.string() }),
 ])

@@ -28,7 +28,7 @@ const planned: Readonly<Record<string, readonly string[]>> = {
   'teammates.model': ['fallbacks'],
   limits: ['modelCalls'],
 }
-const plannedTools = ['background', 'compact', 'memory', 'subagent']
+const plannedTools = ['background', 'memory', 'subagent']
 
 /** One thing that is wrong: where (a path into the config), and what, with the remedy if there is one. */
 interface Problem {

@@ -3,6 +3,7 @@ import type { Stored } from '../protocol/message.ts'
 import { isEnded, type Task } from '../protocol/task.ts'
 import type { FromThread } from '../protocol/thread.ts'
 import { endLeftovers, shellsOf, teamMarker } from '../sandbox/leftover.ts'
+import { CompactAsks } from './compacting.ts'
 import { type Core, isLive, keepRescued, keepWork } from './core.ts'
 import { Deaths } from './deaths.ts'
 import { Dispatch } from './dispatch.ts'
@@ -44,6 +45,7 @@ export interface CrewOptions {
 /** The teammates' threads and what is given to them: hears what they say, and cleans up behind those that end. */
 export class Crew {
   readonly threads: Threads
+  readonly asks: CompactAsks
   readonly dispatch: Dispatch
   readonly suspicion: Suspicion
   readonly deaths: Deaths
@@ -86,6 +88,7 @@ export class Crew {
         failed: (name, why) => void this.#gaveUp(name, why).catch(o.onFailure),
       },
     })
+    this.asks = new CompactAsks(this.threads)
     this.dispatch = new Dispatch({
       core: o.core,
       send: (name, task) => {
@@ -202,7 +205,8 @@ export class Crew {
       if (member) this.tellRules(member)
       store.note({ event: 'teammate.ready', by: name, info: { name } })
       hint()
-    } else if (message.t === 'usage') core.budget.heard(name, message)
+    } else if (message.t === 'compact') this.asks.heard(message)
+    else if (message.t === 'usage') core.budget.heard(name, message)
     else if (message.t === 'stall') {
       const { task } = message
       const text = message.text === null ? null : redact(message.text)

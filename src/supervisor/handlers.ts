@@ -32,6 +32,7 @@ export interface Live {
   /** Ends everyone by the protocol, then the daemon. */
   down(o: RpcParsed<'down'>): Promise<Result<RpcResults['down']>>
   restart(name: string): Promise<Result<RpcResults['teammate.restart']>>
+  compact(name: string, focus: string | null): Promise<Result<RpcResults['teammate.compact']>>
   /** Sends what a teammate writes, or holds it. */
   send(out: Outgoing & { readonly id: string }): ReturnType<Mail['send']>
   /** What a claim set in motion, in words for the model. */
@@ -338,6 +339,15 @@ export const makeHandlers = (
       const there = member(name)
       if (!there.ok) return there
       return live ? live.restart(name) : fail('offline', 'no daemon runs here', 'team up starts everyone')
+    },
+    'teammate.compact': ({ name, focus }, { actor }) => {
+      const allowed = leads(actor, "have a teammate's conversation put together")
+      if (!allowed.ok) return allowed
+      const there = member(name)
+      if (!there.ok) return there
+      return live
+        ? live.compact(name, focus ?? null)
+        : fail('offline', 'no daemon runs here', 'team up starts everyone')
     },
     events: ({ after, limit, follow, name }, { actor, stream }) =>
       actor === 'human'

@@ -182,6 +182,7 @@ export class Run implements Daemon {
       {
         down: params => this.down(params),
         restart: name => restartMember(this.#team, name),
+        compact: (name, focus) => this.#crew.asks.ask(name, focus),
         send: out => this.#pingPong.send(out),
         after: id => afterClaim(core, id),
       },

@@ -7,15 +7,14 @@ import { writeTranscript } from '../agent/transcript.ts'
 import { iso } from '../lib/clock.ts'
 import { isWaiting, type Request } from '../protocol/request.ts'
 import type { LifeOptions } from './life-options.ts'
-import type { Voice } from './voice.ts'
 import { note } from './words.ts'
 
 /** So many of its own requests are told again. */
 const mostRequests = 20
 
 /** How the conversation of a life is put together; null for a runbook, which goes by what was called and has no use for a summary. */
-export const compaction = (o: LifeOptions, voice: Voice): Compaction | null => {
-  const { session, member, clock, root, tools } = o
+export const compactionOf = (o: LifeOptions): Compaction | null => {
+  const { post, session, member, clock, root, tools } = o
   const { provider, contextWindow, maxOutputTokens } = member.model
   if (provider === 'runbook') return null
   return new Compaction({
@@ -36,10 +35,15 @@ export const compaction = (o: LifeOptions, voice: Voice): Compaction | null => {
       })
     },
     on: {
-      done: what => voice.event('context.compacted', what),
+      done: what => post({ t: 'event', event: 'context.compacted', info: { name: member.name, ...what } }),
       failed: (why, last) =>
-        voice.event('warning', {
-          text: `its conversation could not be put together: ${why}${last ? '; that is not tried again before it begins anew' : '; it is tried again later'}`,
+        post({
+          t: 'event',
+          event: 'warning',
+          info: {
+            name: member.name,
+            text: `its conversation could not be put together: ${why}${last ? '; that is not tried again before it begins anew' : '; it is tried again later'}`,
+          },
         }),
     },
   })

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { Compaction } from '../agent/compact.ts'
 import { isOfReview } from '../agent/renew.ts'
 import { type Backoff, defaultBackoff, type Gate } from '../agent/retry.ts'
 import type { Session } from '../agent/session.ts'
@@ -11,8 +12,13 @@ import type { FromThread } from '../protocol/thread.ts'
 import type { Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 
+/** Asks for the conversation to be put together before the next round. Why it will not be, or null. */
+export const askFor = (compaction: Compaction | null, focus: string | null): string | null =>
+  compaction ? compaction.ask(focus) : 'a runbook goes by what was called: its conversation is not put together'
+
 /** What the tools of a life have of where it works, all through it. */
-export const toolPlace = ({ member, view, shell, session, limits }: LifeOptions) => ({
+export const toolPlace = ({ member, view, shell, session, limits, compaction = null }: LifeOptions) => ({
+  compact: (focus: string | null) => askFor(compaction, focus),
   name: member.name,
   view,
   shell,
@@ -28,7 +34,8 @@ export const toolPlace = ({ member, view, shell, session, limits }: LifeOptions)
 })
 
 /** What every turn of a life is made with. */
-export const turnPlace = ({ model, tools, session, limits, member, gate, backoff }: LifeOptions) => ({
+export const turnPlace = ({ model, tools, session, limits, member, gate, backoff, compaction }: LifeOptions) => ({
+  ...(compaction && { compaction }),
   model,
   tools,
   session,
@@ -62,6 +69,8 @@ export interface LifeOptions {
   readonly clock: Clock
   /** The system message as the files on disk make it now. */
   readonly prefix: () => string
+  /** How its conversation is put together; null where it is not. */
+  readonly compaction?: Compaction | null
   readonly backoff?: Backoff
   /** How long to wait, in milliseconds, when every retry failed; doubles each time. */
   readonly parkMs?: number

@@ -1,4 +1,3 @@
-import type { Compaction } from '../agent/compact.ts'
 import type { Item } from '../agent/items.ts'
 import { runTurn, type TurnEnd } from '../agent/loop.ts'
 import type { ToolContext } from '../agent/tool.ts'
@@ -9,7 +8,6 @@ import type { AssignedTask, ToThread } from '../protocol/thread.ts'
 import { takeBranch } from './branch.ts'
 import { Budget, moreBudget } from './budget.ts'
 import { Chapters } from './chapters.ts'
-import { compaction } from './compacting.ts'
 import { type Choice, comesFirst, Intake } from './intake.ts'
 import { intakePlace, type LifeOptions, toolPlace, turnPlace } from './life-options.ts'
 import { Parking } from './parking.ts'
@@ -48,7 +46,6 @@ export class Life {
   readonly #budget: Budget
   readonly #stopping: Stopping
   readonly #chapters: Chapters
-  readonly #compaction: Compaction | null
   readonly #read = new Map<string, string>()
   readonly #notes: string[] = []
   #next: AssignedTask | null = null
@@ -75,7 +72,6 @@ export class Life {
       ...o,
       onStall: text => this.#notes.push(circling(text, this.#inHand !== null && !this.#left)),
     })
-    this.#compaction = compaction(o, this.#voice)
     this.#call = watched(name, o.call, {
       taskLeft: how => {
         if (this.#inHand) this.#left = { how, gone: false }
@@ -115,7 +111,7 @@ export class Life {
   }
 
   /** What the daemon says. */
-  hear(message: Exclude<ToThread, { t: 'res' | 'team' | 'rules' }>): void {
+  hear(message: Exclude<ToThread, { t: 'res' | 'team' | 'rules' | 'compact' }>): void {
     switch (message.t) {
       case 'assign':
         this.#next = message.task
@@ -366,7 +362,6 @@ export class Life {
       mayCall: input => this.#budget.mayCall(input, [...this.#notes.map(note), ...this.#opening], chosen),
       endsHere: () =>
         this.#ending ?? (this.#left?.gone ? this.#left.how : null) ?? this.#voice.over ?? this.#parking.reason(),
-      ...(this.#compaction && { compaction: this.#compaction }),
       signal,
       callSignal: AbortSignal.any([signal, this.#quit.signal]),
       on: { ...this.#voice.ofTurn, answers: (to, text) => answerHuman(this.#call, this.#voice, to, text) },

@@ -13,8 +13,10 @@ import { teamMarker } from '../sandbox/leftover.ts'
 import { makeShell } from '../sandbox/make-shell.ts'
 import { makeView } from '../sandbox/view.ts'
 import { pickTools } from '../tools/index.ts'
+import { compactionOf } from './compacting.ts'
 import { sharedGate } from './gate.ts'
 import { Life } from './life.ts'
+import { askFor, type LifeOptions } from './life-options.ts'
 import { watchOutside } from './outside.ts'
 import { portCall } from './port.ts'
 
@@ -93,7 +95,7 @@ const main = async (): Promise<void> => {
     return buildPrefix(parts)
   }
 
-  const life = new Life({
+  const made: LifeOptions = {
     member: { ...member, model: config },
     root,
     limits,
@@ -107,11 +109,14 @@ const main = async (): Promise<void> => {
     gate,
     clock,
     prefix,
-  })
+  }
+  const compaction = compactionOf(made)
+  const life = new Life({ ...made, compaction })
   port.on('message', (message: ToThread) => {
     if (message.t === 'res') answer(message)
     else if (message.t === 'team') told = message
     else if (message.t === 'rules') shell.tighten(message.permissions)
+    else if (message.t === 'compact') post({ t: 'compact', id: message.id, no: askFor(compaction, message.focus) })
     else life.hear(message)
   })
 

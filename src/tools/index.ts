@@ -3,6 +3,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import { askUser } from './ask.ts'
 import { bash } from './bash.ts'
+import { compact } from './compact.ts'
 import { editFile } from './edit.ts'
 import { ls, readFile, writeFile } from './files.ts'
 import { grep } from './grep.ts'
@@ -15,6 +16,7 @@ import { todo } from './todo.ts'
 export const defaultTools: readonly Tool[] = [
   askUser,
   bash,
+  compact,
   editFile,
   grep,
   ls,

@@ -122,7 +122,11 @@ describe('exit codes by command', () => {
       ],
       at,
     )
-    await each(6, [['chat', 'alice'], ['restart', 'alice'], ['inbox', '-f'], ['logs', '-f'], ['down']], at)
+    await each(
+      6,
+      [['chat', 'alice'], ['restart', 'alice'], ['compact', 'alice'], ['inbox', '-f'], ['logs', '-f'], ['down']],
+      at,
+    )
     await each(
       1,
       [
@@ -215,6 +219,9 @@ describe('exit codes by command', () => {
       at,
     )
     await ends(0, ['chat', 'bob'], at)
+    await teamOk(['send', 'bob', '-', '--root', crew.root], { input: 'what is to be done '.repeat(500) })
+    await quiet(crew.root, 'bob')
+    await both(['compact', 'bob', '--focus', 'the names'], at)
     await both(['replay', 'bob'], at)
     await both(['replay', 'bob', '--verify'], at)
     await each(
@@ -222,6 +229,7 @@ describe('exit codes by command', () => {
       [
         ['chat', 'nobody'],
         ['restart', 'nobody'],
+        ['compact', 'nobody'],
         ['down', 'nobody'],
       ],
       at,
@@ -231,6 +239,7 @@ describe('exit codes by command', () => {
     await ends(5, ['restart', 'carl'], at)
     await ends(0, ['down', 'carl'], at)
     await ends(1, ['chat', 'carl'], at)
+    await ends(5, ['compact', 'carl'], at)
     await ends(0, ['restart', 'carl'], at)
     const config = readFileSync(join(crew.root, 'config.json'), 'utf8')
     writeFileSync(join(crew.root, 'config.json'), '{"teammates": [')

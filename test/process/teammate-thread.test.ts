@@ -127,6 +127,7 @@ test('a thread takes a task, works with the real tools, claims it done, and says
   expect(one.requests[0]?.tools?.map(tool => tool.function.name)).toEqual([
     'ask_user',
     'bash',
+    'compact',
     'edit_file',
     'grep',
     'ls',

@@ -145,6 +145,7 @@ export const startHolder = (o: {
   const table: Handlers = makeHandlers(core, unused as () => Promise<Status>, unused, {
     down: params => shutdown.all({ ...params, by: 'human' }),
     restart,
+    compact: unused,
     send: out => pingPong.send(out),
     after: id => afterClaim(core, id),
   })

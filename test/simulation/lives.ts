@@ -186,7 +186,7 @@ class LifeBody implements Actor {
 
   hear(message: ToThread): void {
     if (message.t === 'res') this.#port.answer(message)
-    else if (message.t !== 'team' && message.t !== 'rules') this.#life.hear(message)
+    else if (message.t !== 'team' && message.t !== 'rules' && message.t !== 'compact') this.#life.hear(message)
   }
 
   act(a: number, b: number): void {

@@ -54,6 +54,7 @@ export const toolContext = (session: Session, home: string): ToolContext => ({
   signal: new AbortController().signal,
   park: () => {},
   task: () => null,
+  compact: () => null,
   todo: { get: () => session.todo, set: items => session.setTodo(items) },
   read: new Map(),
   limits: { commandSeconds: 1, outputBytes: 1000, outputMaxBytes: 1000 },

@@ -36,6 +36,7 @@ export const toolContext = (
     signal: new AbortController().signal,
     park: () => {},
     task: () => null,
+    compact: () => null,
     todo: {
       get: () => items,
       set: next => {

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import * as z from 'zod'
+import type { Compaction } from '../../src/agent/compact.ts'
 import { Entry } from '../../src/agent/entry.ts'
 import { localGate } from '../../src/agent/retry.ts'
 import { defineTool, said, type Tool } from '../../src/agent/tool.ts'
@@ -11,7 +12,9 @@ import { openaiModel } from '../../src/model/openai.ts'
 import { type Reply, type ScriptedRequest, type ScriptedServer, startScripted } from '../../src/model/scripted.ts'
 import { Limits } from '../../src/protocol/config.ts'
 import type { FromThread } from '../../src/protocol/thread.ts'
+import { compactionOf } from '../../src/teammate/compacting.ts'
 import { Life } from '../../src/teammate/life.ts'
+import { askFor, type LifeOptions } from '../../src/teammate/life-options.ts'
 import { defaultTools } from '../../src/tools/index.ts'
 import { folder, noShell, noView, openSession } from '../support/agent.ts'
 import { Holder, member, task } from '../support/holder.ts'
@@ -35,6 +38,7 @@ let home: ReturnType<typeof folder>
 let holder: Holder
 let server: ScriptedServer
 let life: Life
+let compaction: Compaction | null
 let running: Promise<string>
 let told: FromThread[]
 beforeEach(() => {
@@ -66,7 +70,7 @@ const live = async (
   server = await startScripted(script)
   told = []
   const session = openSession(join(home.path, '.team', 'sessions', 'alice.jsonl'))
-  life = new Life({
+  const options: LifeOptions = {
     member: {
       ...member,
       model: { name: 'm', contextWindow: o.window ?? 8000, ...(o.provider ? { provider: o.provider } : {}) },
@@ -85,7 +89,9 @@ const live = async (
     prefix: () => 'you are alice',
     backoff: { baseMs: 1, capMs: 2 },
     parkMs: 5,
-  })
+  }
+  compaction = compactionOf(options)
+  life = new Life({ ...options, compaction })
   running = life.run()
   const isIdle = () => told.findLast(each => each.t === 'state')?.state === 'idle'
   await until(isIdle, 'idle')
@@ -221,5 +227,41 @@ test('a todo list that is left alone is told again after three rounds, and each 
   life.hear({ t: 'mail', urgent: false })
   await until(() => holder.cursor === 2 && isIdle(), 'the second turn')
   expect(reminded()).toEqual([8, 11])
+  session.close()
+})
+
+test('asked for by its tool or by a person it is done before the next round, with what to keep; a short conversation is not worth it', async () => {
+  const compact = defaultTools.filter(({ schema }) => schema.name === 'compact')
+  const look = defineTool({
+    name: 'look',
+    description: 'x',
+    input: z.looseObject({}),
+    run: () => said('l'.repeat(6000)),
+  })
+  const asks: Reply = { calls: [{ name: 'compact', args: { focus: 'the parser' } }] }
+  const looks: Reply = { calls: [{ name: 'look', args: {} }] }
+  const script: Reply[] = [asks, looks, looks, asks, useless, 'done', 'read it', useless, 'read']
+  const { session, isIdle } = await live((_, n) => script[n] ?? 'over', { window: 100_000, tools: [...compact, look] })
+  holder.mail('go')
+  life.hear({ t: 'mail', urgent: false })
+  await until(() => holder.cursor === 1 && isIdle(), 'the first turn')
+  const first = server.requests[1]?.messages.at(-1)?.content
+  expect(first).toMatch(/^error: the conversation is short, about \d+ tokens: there is nothing to gain/)
+  expect(server.requests.flatMap((request, i) => (isAsked(request) ? [i] : []))).toEqual([4])
+  expect(server.requests[4]?.messages.at(-1)?.content).toContain('Keep above all: the parser')
+  expect(users(server.requests[5])).toContain(`<summary>\n${useless}`)
+  expect(askFor(compaction, null)).toMatch(/short/)
+  holder.mail('n'.repeat(15_000))
+  life.hear({ t: 'mail', urgent: false })
+  await until(() => holder.cursor === 2 && isIdle(), 'the second turn')
+  expect(users(server.requests[6])).toContain('nnnn')
+  expect(askFor(compaction, 'the names')).toBe(null)
+  holder.mail('and on')
+  life.hear({ t: 'mail', urgent: false })
+  await until(() => holder.cursor === 3 && isIdle(), 'the third turn')
+  expect(isAsked(server.requests[7] as ScriptedRequest)).toBe(true)
+  expect(server.requests[7]?.messages.at(-1)?.content).toContain('Keep above all: the names')
+  expect(events('context.compacted').map(({ why }) => why)).toEqual(['asked', 'asked'])
+  expect(askFor(null, null)).toMatch(/runbook/)
   session.close()
 })
