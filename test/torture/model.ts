@@ -66,7 +66,7 @@ echo committed
 `
 
 /** What tasks are made of; the second word of a title is the name of its file. */
-export const kinds = ['work', 'ask', 'plan', 'lease', 'mail', 'permit', 'split', 'mail', 'work'] as const
+export const kinds = ['work', 'ask', 'plan', 'lease', 'mail', 'permit', 'split', 'mail', 'shrink'] as const
 
 /**
  * What each teammate's model does, by the first word of its task's title. Every step may be asked for again after a crash cut
@@ -75,6 +75,10 @@ export const kinds = ['work', 'ask', 'plan', 'lease', 'mail', 'permit', 'split',
 export const teammateModel =
   (root: string, team: readonly string[]) =>
   (request: ScriptedRequest): Reply => {
+    const said = (word: string) =>
+      request.messages.some(({ role, content }) => role === 'user' && content?.includes(word))
+    if (request.messages.at(-1)?.content?.includes('Your conversation is put together now'))
+      return ['Goal', 'Decisions', 'State', 'Open', 'Files'].map(part => `## ${part}\nwhat there is`).join('\n')
     const at = since(request)
     if (!at || at.told.includes(`Task ${at.id} is not in your hands`)) return 'Read.'
     const { id, title, results, told } = at
@@ -99,6 +103,10 @@ export const teammateModel =
       const to = team[(team.indexOf(request.model) + 1) % team.length] ?? ''
       return call('message', { to, content: `word-${request.model}-${id}-${some()}` })
     }
+    // What it ran is forgotten with that, so it runs it once more.
+    const shrinks = results.filter(({ name }) => name === 'compact').length
+    if (kind === 'shrink' && ok('bash', /committed/) && !said('<summary>') && shrinks < 3)
+      return { text: 'words '.repeat(1000), calls: [{ name: 'compact', args: {} }] }
     if (ok('bash', /committed/)) return call('task', { action: 'complete', summary: `${file}.txt` })
     if (kind !== 'permit') return call('bash', { command: act })
     // What was permitted is run once; cut off at that, it is another call, which wants a permit of its own.
