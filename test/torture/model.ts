@@ -66,7 +66,7 @@ echo committed
 `
 
 /** What tasks are made of; the second word of a title is the name of its file. */
-export const kinds = ['work', 'ask', 'plan', 'lease', 'mail', 'permit', 'split', 'mail', 'shrink'] as const
+export const kinds = ['work', 'ask', 'plan', 'lease', 'mail', 'permit', 'split', 'mail', 'shrink', 'shrink'] as const
 
 /**
  * What each teammate's model does, by the first word of its task's title. Every step may be asked for again after a crash cut
