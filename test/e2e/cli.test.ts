@@ -226,6 +226,7 @@ test('status --json has the shape that a program may rely on', async () => {
     'tasks',
     'teammates',
     'trunk',
+    'used',
     'workspace',
   ])
   expect(status.teammates.map(mate => [mate.name, mate.state])).toEqual([

@@ -161,7 +161,9 @@ test('a model that asks without end is refused past the bound, parks on what it 
       : n === 1
         ? calls(...Array.from({ length: 100 }, (_, i) => question(`short ${i}`)))
         : done('over')
-  const team = await scriptedTeam({ alice })
+  // So large that none of this is put together meanwhile.
+  const teammates = [{ name: 'alice', model: { contextWindow: 10_000_000 } }]
+  const team = await scriptedTeam({ alice }, { teammates })
   await teamOk(['task', 'add', 'Ask', '--root', team.root])
   const daemon = await team.up()
   await waitsFor(team.root, 'req_1', 'req_2')

@@ -31,7 +31,9 @@ export interface ScriptedTeam {
 export const scriptedTeam = async (
   scripts: Readonly<Record<string, Script>>,
   config: {
-    readonly teammates?: readonly ({ readonly name: string } & Readonly<Record<string, unknown>>)[]
+    readonly teammates?: readonly ({ readonly name: string; readonly model?: object } & Readonly<
+      Record<string, unknown>
+    >)[]
   } & Readonly<Record<string, unknown>> = {},
 ): Promise<ScriptedTeam> => {
   const counts = new Map<string, number>()
@@ -41,12 +43,13 @@ export const scriptedTeam = async (
     return scripts[request.model]?.(request, n) ?? 'Read.'
   })
   servers.add(server)
-  const teammates = config.teammates ?? Object.keys(scripts).map(name => ({ name }))
+  const teammates: readonly { readonly name: string; readonly model?: object }[] =
+    config.teammates ?? Object.keys(scripts).map(name => ({ name }))
   const root = teamRoot({
     sandbox: 'off',
     ...config,
     model: { provider: 'scripted', baseURL: server.baseURL },
-    teammates: teammates.map(mate => ({ ...mate, model: { name: mate.name } })),
+    teammates: teammates.map(mate => ({ ...mate, model: { ...mate.model, name: mate.name } })),
   })
   return {
     root,
