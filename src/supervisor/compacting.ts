@@ -11,12 +11,10 @@ const patienceMs = 10_000
 export class CompactAsks {
   readonly #threads: Threads
   readonly #open = new Map<number, (no: string | null) => void>()
-  readonly #wait: (ms: number, signal: AbortSignal) => Promise<void>
   #last = 0
 
-  constructor(threads: Threads, wait: (ms: number, signal: AbortSignal) => Promise<void> = delay) {
+  constructor(threads: Threads) {
     this.#threads = threads
-    this.#wait = wait
   }
 
   heard({ id, no }: Extract<FromThread, { t: 'compact' }>): void {
@@ -30,7 +28,7 @@ export class CompactAsks {
     try {
       if (!this.#threads.send(name, { t: 'compact', id, focus }))
         return fail('refused', `${name} is not running`, `team restart ${name} starts it`)
-      const late = this.#wait(patienceMs, heardOf.signal).then(
+      const late = delay(patienceMs, heardOf.signal).then(
         () => `it has not said within ${patienceMs / 1000} s whether it will; team logs ${name} shows whether it does`,
         () => null,
       )

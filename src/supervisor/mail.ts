@@ -242,8 +242,14 @@ export class Mail {
       ? this.#store.marks.get(`drop/${taskKey(value.message)}`) !== undefined
       : turn !== null || index <= log.cursor(name)
     const hasContext = name !== humanInbox && name !== 'supervisor' && !isTask
-    const isActedOn = isPast && this.#answers.has(name, value)
-    const receipt = isActedOn ? 'acted on' : isPast ? (hasContext ? 'in context' : 'taken') : 'stored'
+    // A person may act on what they did not mark as read.
+    const receipt = this.#answers.has(name, value)
+      ? 'acted on'
+      : isPast
+        ? hasContext
+          ? 'in context'
+          : 'taken'
+        : 'stored'
     return { index, stored: value, receipt, turn }
   }
 

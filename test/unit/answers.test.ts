@@ -45,4 +45,19 @@ test('a message is acted on by an answer that its own reader wrote through the d
   expect(receipts()).toEqual(['acted on', 'in context'])
   unwrap(core.requests.decide(asked.id, 'alice', 'ask', 'which?'))
   expect(receipts()).toEqual(['acted on', 'acted on'])
+  // A person who decided it did not have to mark it as read.
+  const question = unwrap(
+    core.requests.open({
+      type: 'question',
+      from: 'alice',
+      to: 'human',
+      title: 'tabs?',
+      body: 'tabs?',
+      data: { task: null },
+    }),
+  ).request
+  const own = () => core.mail.read('user', 0, 100).items.map(({ receipt }) => receipt)
+  expect(own()).toEqual(['stored'])
+  unwrap(core.requests.decide(question.id, 'human', 'approve', 'yes'))
+  expect(own()).toEqual(['acted on'])
 })
