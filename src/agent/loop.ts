@@ -45,6 +45,8 @@ export interface TurnOptions {
     begins(call: ToolCall | null): void
     /** Something of the model's answer came. */
     content(): void
+    /** A piece of its text, as it came: of an answer that may still break off, and then comes anew. */
+    text(text: string): void
     /** Waiting for the model, for so many milliseconds; null when that is over. */
     waiting(ms: number | null, fault: ModelFault | null): void
     /** An answer or a tool result is in the journal. */
@@ -101,7 +103,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
   /** What was done so far for a request that was refused as too large. */
   let shrunk = 0
   const window = () => o.compaction?.window ?? o.limits.window
-  const ask = async (messages: readonly ChatMessage[], retries: number): Promise<Turn> => {
+  const ask = async (messages: readonly ChatMessage[], retries: number, onText?: (text: string) => void) => {
     o.on.begins(null)
     const turn = await callModel({
       model: o.model,
@@ -111,6 +113,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
         tools: schemas,
         signal: o.callSignal ?? signal,
         onContent: () => o.on.content(),
+        ...(onText && { onText }),
       },
       retries,
       backoff: o.backoff,
@@ -157,7 +160,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     if (full !== null) drop(session, context.droppable(full * 0.9, schemas))
 
     const size = context.estimate(schemas)
-    const turn = await ask(context.messages, o.limits.retries)
+    const turn = await ask(context.messages, o.limits.retries, text => o.on.text(text))
     if (turn.stop === 'error') {
       const fault = turn.fault ?? { kind: 'malformed' as const, message: 'the answer could not be read' }
       if (fault.kind === 'aborted' || signal.aborted) return finish({ how: 'aborted' })

@@ -1,7 +1,7 @@
 import { ulid } from 'ulid'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
-import type { JournalEntry } from '../protocol/event.ts'
+import type { JournalEntry, Words } from '../protocol/event.ts'
 import { leadNames } from '../protocol/ids.ts'
 import type { Stored } from '../protocol/message.ts'
 import type { TeammateStatus } from '../protocol/rpc.ts'
@@ -9,7 +9,7 @@ import type { Waiting } from '../protocol/teammate.ts'
 import { loadConfig } from '../store/root.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
 import { textLines } from './lines.ts'
-import { harmless, indented, oneLine } from './render/text.ts'
+import { harmless, oneLine } from './render/text.ts'
 import { type Team, withTeam } from './with-team.ts'
 
 /** `team chat <name>`. */
@@ -93,6 +93,8 @@ class Talk {
   /** Messages of ours that it has not answered, and whether each has entered its context. */
   readonly #open = new Map<string, { index: number | null; isRead: boolean }>()
   #hasAsked = false
+  /** What of an answer is on the screen while it is written: by which call of the model, and its words. */
+  #writing: { readonly call: number; text: string; held: string } | null = null
   #changed: () => void = () => undefined
   /** Aborted when the daemon has ended, or nobody reads stdout any more. */
   readonly #over = new AbortController()
@@ -106,7 +108,11 @@ class Talk {
   /** What happens after that entry is heard; back when the daemon has ended, or nobody reads stdout any more. */
   follow(after: number): Promise<Result<number>> {
     return this.#team
-      .follow(entry => this.#heard(entry), { name: this.#name, after })
+      .follow(
+        entry => this.#heard(entry),
+        { name: this.#name, after, words: this.#cli.interactive },
+        words => this.#streamed(words),
+      )
       .finally(() => {
         this.#over.abort()
         this.#changed()
@@ -123,7 +129,7 @@ class Talk {
     if (interactive) out.note(paint.dim(`talking to ${name}; an empty line or n ends`))
     this.#tellStanding()
     let isEnded = false
-    for await (const line of textLines(process.stdin, this.#over.signal, interactive ? paint.bold('you> ') : '')) {
+    for await (const line of textLines(process.stdin, this.#over.signal, interactive ? this.#prompt : '')) {
       if (this.#over.signal.aborted) break
       isEnded = line.trim() === '' || line.trim() === 'n'
       if (isEnded) break
@@ -197,17 +203,66 @@ class Talk {
       if (this.#state === 'working') this.#tellStanding()
     }
     if (log !== 'inbox/user' || origin !== 'daemon' || message.from !== this.#name) return
-    const { out, paint, interactive } = this.#cli
-    const text = harmless(message.content)
-    out.say(interactive ? `${paint.bold(paint.cyan(this.#name))}\n${indented(text, '  ')}` : text)
+    this.#said(message.content)
     // What it writes answers all that it has read so far, whether it names the message or not.
     if (message.replyTo !== undefined) this.#open.delete(message.replyTo)
     for (const [id, each] of this.#open) if (each.isRead) this.#open.delete(id)
   }
 
+  /** A piece of an answer, on a terminal alone: a pipe gets what the answer is in the end, and nothing that it is not. */
+  #streamed({ call, text }: Words): void {
+    const { out } = this.#cli
+    if (this.#writing?.call !== call) {
+      this.#breakOff()
+      this.#writing = { call, text: '', held: '' }
+      out.piece(`${this.#head()}  `)
+    }
+    const writing = this.#writing
+    // A character may come in two halves, and what a CR is only its next one tells.
+    const [, now = '', held = ''] = /^([\s\S]*?)([\uD800-\uDBFF]|\r)?$/.exec(writing.held + text) ?? []
+    writing.held = held
+    writing.text += now
+    out.piece(behind(now))
+  }
+
+  /** What is on the screen is no answer, or not the whole of one: what comes next begins a line of its own. */
+  #breakOff(): void {
+    if (this.#writing) this.#cli.out.piece(' …\n')
+    this.#writing = null
+  }
+
+  /** The answer as it was sent: what of it is not on the screen yet. */
+  #said(content: string): void {
+    const { out, interactive } = this.#cli
+    const writing = this.#writing
+    if (writing && content.startsWith(writing.text)) {
+      out.piece(`${behind(content.slice(writing.text.length))}\n${this.#prompt}`)
+      this.#writing = null
+      return
+    }
+    this.#breakOff()
+    if (interactive) out.piece(`${this.#head()}  ${behind(content.trimEnd())}\n${this.#prompt}`)
+    else out.say(harmless(content))
+  }
+
+  /** Begins on a line of its own: the prompt stands on the one before. */
+  #head(): string {
+    const { paint } = this.#cli
+    return `\n${paint.bold(paint.cyan(this.#name))}\n`
+  }
+
+  get #prompt(): string {
+    return this.#cli.paint.bold('you> ')
+  }
+
   #tellStanding(): void {
     if (!this.#begun) return
     const text = standing(this.#name, this.#state, this.#waiting, this.#task)
-    if (text !== null) this.#cli.out.note(this.#cli.paint.dim(text))
+    if (text === null) return
+    this.#breakOff()
+    this.#cli.out.note(this.#cli.paint.dim(text))
   }
 }
+
+/** A piece of a text whose lines stand behind two spaces. */
+const behind = (piece: string): string => harmless(piece).replaceAll('\n', '\n  ')

@@ -6,6 +6,8 @@ import { jsonText } from './render/text.ts'
 export interface Out {
   /** Text to stdout as it is; a missing last newline is added. */
   say(text: string): void
+  /** A piece of text to stdout, as it is. */
+  piece(text: string): void
   /** One value as JSON to stdout, for programs. */
   json(value: unknown): void
   /** To stderr. */
@@ -37,6 +39,7 @@ export const processOut = (): Out => {
   const lined = (text: string) => (text.endsWith('\n') ? text : `${text}\n`)
   return {
     say: text => void process.stdout.write(lined(text)),
+    piece: text => void process.stdout.write(text),
     json: value => void process.stdout.write(`${jsonText(value, 2)}\n`),
     note: text => void process.stderr.write(lined(text)),
     closed: gone.signal,

@@ -1,5 +1,5 @@
 import { fail, ok, type Result } from '../lib/result.ts'
-import type { JournalEntry } from '../protocol/event.ts'
+import type { JournalEntry, Words } from '../protocol/event.ts'
 import type { Call, RpcParams } from '../protocol/rpc.ts'
 import { findRoot } from '../store/find-root.ts'
 import type { Client } from '../store/rpc/client.ts'
@@ -19,7 +19,11 @@ export interface Team {
    * Entries of the journal as they happen (after the last `limit` of the past), until nobody reads stdout any more or the
    * daemon ends; of `online` teams only.
    */
-  follow(onEntry: (entry: JournalEntry) => void, params?: Omit<RpcParams<'events'>, 'follow'>): Promise<Result<number>>
+  follow(
+    onEntry: (entry: JournalEntry) => void,
+    params?: Omit<RpcParams<'events'>, 'follow'>,
+    onWords?: (words: Words) => void,
+  ): Promise<Result<number>>
   /** Says, on stderr, what waits for the next `team up`; nothing where a daemon runs. */
   later(what: string): void
 }
@@ -72,8 +76,8 @@ const online = (cli: Cli, root: string, client: Client): Team => ({
   root,
   call: client.call,
   online: true,
-  follow: async (onEntry, params = {}) => {
-    const ended = await client.follow(params, onEntry, cli.out.closed)
+  follow: async (onEntry, params = {}, onWords = undefined) => {
+    const ended = await client.follow(params, onEntry, cli.out.closed, onWords)
     if (ended.ok) return ok(0)
     if (ended.fault.code !== 'offline' && ended.fault.code !== 'closed') return ended
     cli.out.note('the daemon has ended')

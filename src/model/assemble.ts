@@ -24,6 +24,10 @@ const textOf = (content: unknown): string =>
     ? content.map(part => (typeof part === 'string' ? part : str(loose(part)?.text))).join('')
     : str(content)
 
+/** What a local model puts around the thoughts in front of its answer. */
+const thoughtStart = '<think>'
+const thoughtEnd = '</think>'
+
 const isWholeObject = (text: string): boolean => {
   if (!text.trimEnd().endsWith('}')) return false
   try {
@@ -58,6 +62,10 @@ export class Assembly {
   #usage: Usage | null = null
   #size = 0
   #answered = false
+  /** Where in the text the answer begins, behind the thoughts in front of it; null as long as that is open. */
+  #begins: number | null = null
+  /** Where those thoughts end. */
+  #thought: number | null = null
   readonly #slots: Slot[] = []
   /** The call that a piece with this index and no id goes on with. */
   readonly #at = new Map<number, Slot>()
@@ -67,7 +75,10 @@ export class Assembly {
     this.#newId = newId
   }
 
-  /** Takes one piece in. `content` says whether it carried anything of the answer (a keep-alive does not). */
+  /**
+   * Takes one piece in. `content` says whether it carried anything of the answer (a keep-alive does not), `text` what it adds to the
+   * words of the answer: thoughts in front of them are none.
+   */
   add(chunk: unknown): { content: boolean; text: string } {
     const top = loose(chunk)
     const usage = readUsage(top?.usage)
@@ -91,7 +102,28 @@ export class Assembly {
     for (const [position, call] of calls.entries()) called = this.#call(loose(call), position, calls.length) || called
     const legacy = loose(delta.function_call)
     if (legacy) called = this.#call({ index: 0, function: legacy }, 0, 1) || called
-    return { content: text !== '' || reasoning !== '' || called || finish !== '' || usage !== null, text }
+    return {
+      content: text !== '' || reasoning !== '' || called || finish !== '' || usage !== null,
+      text: this.#words(text),
+    }
+  }
+
+  /** What this newest piece of the text adds to the words of the answer. */
+  #words(piece: string): string {
+    if (this.#begins !== null || piece === '') return piece
+    const lead = this.#text.trimStart()
+    if (thoughtStart.startsWith(lead)) return ''
+    if (!lead.startsWith(thoughtStart)) {
+      this.#begins = 0
+      return this.#text
+    }
+    if (this.#thought === null) {
+      const end = this.#text.indexOf(thoughtEnd, this.#text.length - piece.length - thoughtEnd.length + 1)
+      if (end >= 0) this.#thought = end + thoughtEnd.length
+    }
+    const words = this.#thought === null ? '' : this.#text.slice(this.#thought).trimStart()
+    if (words !== '') this.#begins = this.#text.length - words.length
+    return words
   }
 
   /** Characters of text, thoughts and calls so far. */

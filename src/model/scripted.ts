@@ -15,7 +15,7 @@ export type Reply =
     }
   /** Chunks as they go over the wire. `ends` says how: properly, with the connection cut, or never. */
   | {
-      readonly chunks: readonly unknown[]
+      readonly chunks: readonly unknown[] | AsyncIterable<unknown>
       readonly ends?: 'done' | 'cut' | 'hang'
       /** Comment lines while it hangs, so that bytes flow and content does not. */
       readonly keepAliveMs?: number
@@ -134,10 +134,10 @@ export const startScripted = async (
     headers.push(req.headers)
     const fault = options.strict === false ? null : strictFault(body)
     const reply = fault === null ? await next(body, n) : refuse(400, fault)
-    send(res, reply ?? refuse(400, `the script has no reply for request ${n + 1}`), body)
+    await send(res, reply ?? refuse(400, `the script has no reply for request ${n + 1}`), body)
   }
 
-  const send = (res: ServerResponse, said: Reply, body: ScriptedRequest): void => {
+  const send = async (res: ServerResponse, said: Reply, body: ScriptedRequest): Promise<void> => {
     const reply = typeof said === 'string' ? { text: said } : said
     if ('drop' in reply) return void res.destroy()
     if ('raw' in reply)
@@ -148,7 +148,7 @@ export const startScripted = async (
         .end(JSON.stringify(reply.body ?? { error: { message: `status ${reply.status}` } }))
     if ('chunks' in reply) {
       res.writeHead(200, { 'content-type': 'text/event-stream' })
-      for (const chunk of reply.chunks) res.write(`data: ${JSON.stringify(chunk)}\n\n`)
+      for await (const chunk of reply.chunks) res.write(`data: ${JSON.stringify(chunk)}\n\n`)
       if (reply.ends === 'cut') return void setImmediate(() => res.destroy())
       if (reply.ends === 'hang') {
         const timer = setInterval(() => res.write(': keep-alive\n\n'), reply.keepAliveMs ?? 60_000)
@@ -177,7 +177,7 @@ export const startScripted = async (
     const usage = reply.usage ?? { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 }
     const base = { id: 'chatcmpl-scripted', created: 0, model: body.model }
     if (reply.plain || body.stream !== true) {
-      send(
+      await send(
         res,
         {
           raw: JSON.stringify({
@@ -200,7 +200,7 @@ export const startScripted = async (
     const chunks: unknown[] = [chunk(message, null), chunk({}, finish)]
     if (body.stream_options?.include_usage)
       chunks.push({ ...base, object: 'chat.completion.chunk', choices: [], usage })
-    send(res, { chunks }, body)
+    await send(res, { chunks }, body)
   }
 
   const server = createServer((req, res) => {

@@ -115,3 +115,15 @@ export const JournalEntry = z.object({
   trim: z.tuple([z.string(), z.number().int()]).optional(),
 })
 export type JournalEntry = z.infer<typeof JournalEntry>
+
+export const wordsShape = {
+  /** Grows with each call of the model, also where one is made again: its words begin anew. */
+  call: z.number().int(),
+  text: z.string(),
+} as const
+/** A piece of what a teammate writes to a person. In no journal: what counts is the message that it ends as. */
+export interface Words {
+  readonly name: string
+  readonly call: number
+  readonly text: string
+}

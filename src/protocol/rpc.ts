@@ -144,6 +144,8 @@ export const rpcMethods = {
     limit: z.number().int().min(1).max(100_000).default(1000),
     follow: z.boolean().default(false),
     name: z.string().optional(),
+    /** With `follow` and `name`: the pieces of its answers to a person as well, as they come. */
+    words: z.boolean().default(false),
   }),
 } as const
 export type RpcMethod = keyof typeof rpcMethods
@@ -375,4 +377,5 @@ export const RpcResponse = z.union([
   z.object({ id: z.number().int(), ok: z.literal(false), fault: WireFault }),
   /** One of a stream that `events` with `follow` opened. */
   z.object({ id: z.number().int(), entry: z.unknown() }),
+  z.object({ id: z.number().int(), words: z.unknown() }),
 ])

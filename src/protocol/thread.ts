@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import type { Limits, Permissions } from './config.ts'
-import { EventType } from './event.ts'
+import { EventType, wordsShape } from './event.ts'
 import { Waiting } from './teammate.ts'
 
 /** From the daemon to a teammate's thread. `res` answers a `req`; the rest are hints, the store is the truth. */
@@ -24,6 +24,8 @@ export type ToThread =
   | { readonly t: 'rules'; readonly permissions: Permissions }
   /** Put the conversation together before the next step; `compact` answers whether that will be. */
   | { readonly t: 'compact'; readonly id: number; readonly focus: string | null }
+  /** A person listens to what you write to them, while you write it; or nobody does any more. */
+  | { readonly t: 'listen'; readonly on: boolean }
   /** End now, whatever is in hand: the grace time is over. */
   | { readonly t: 'stop'; readonly reason: string }
 
@@ -94,6 +96,8 @@ export const FromThread = z.discriminatedUnion('t', [
   z.object({ t: z.literal('stall'), task: z.string(), text: z.string().nullable() }),
   /** Why the conversation is not put together as asked, or null. */
   z.object({ t: z.literal('compact'), id: z.number().int(), no: z.string().nullable() }),
+  /** A piece of an answer to a person, as it comes; while somebody listens. */
+  z.object({ t: z.literal('words'), ...wordsShape }),
   /** The thread ends of its own will, all saved. */
   z.object({ t: z.literal('bye'), reason: z.string() }),
 ])

@@ -9,6 +9,7 @@ import { Deaths } from './deaths.ts'
 import { Dispatch } from './dispatch.ts'
 import type { Handlers } from './handlers.ts'
 import { releaseInHand } from './in-hand.ts'
+import { Listeners } from './listeners.ts'
 import type { DaemonLog } from './log.ts'
 import { isUrgent } from './mail.ts'
 import { setStanding } from './members.ts'
@@ -46,6 +47,7 @@ export interface CrewOptions {
 export class Crew {
   readonly threads: Threads
   readonly asks: CompactAsks
+  readonly listeners: Listeners
   readonly dispatch: Dispatch
   readonly suspicion: Suspicion
   readonly deaths: Deaths
@@ -89,6 +91,7 @@ export class Crew {
       },
     })
     this.asks = new CompactAsks(this.threads)
+    this.listeners = new Listeners((name, on) => void this.threads.send(name, { t: 'listen', on }))
     this.dispatch = new Dispatch({
       core: o.core,
       send: (name, task) => {
@@ -204,8 +207,10 @@ export class Crew {
       const member = core.roster.find(name)
       if (member) this.tellRules(member)
       store.note({ event: 'teammate.ready', by: name, info: { name } })
+      this.listeners.ready(name)
       hint()
-    } else if (message.t === 'compact') this.asks.heard(message)
+    } else if (message.t === 'words') this.listeners.heard(name, message)
+    else if (message.t === 'compact') this.asks.heard(message)
     else if (message.t === 'usage') core.budget.heard(name, message)
     else if (message.t === 'stall') {
       const { task } = message

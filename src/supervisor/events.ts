@@ -1,10 +1,11 @@
 import { ok, type Result } from '../lib/result.ts'
-import type { JournalEntry } from '../protocol/event.ts'
+import type { JournalEntry, Words } from '../protocol/event.ts'
 import type { Store } from '../store/store.ts'
 
 /** Where entries go as they happen, until the signal aborts. */
 export interface Stream {
   readonly entry: (entry: JournalEntry) => void
+  readonly words: (words: Words) => void
   readonly signal: AbortSignal
 }
 
@@ -14,7 +15,14 @@ export interface Stream {
  */
 export const readEvents = async (
   store: Store,
-  o: { after: number; limit: number; name: string | undefined; stream: Stream | undefined },
+  o: {
+    after: number
+    limit: number
+    name: string | undefined
+    stream: Stream | undefined
+    /** Listens to what it writes, until the answer to this is called. */
+    listen: (() => () => void) | undefined
+  },
 ): Promise<Result<{ entries: JournalEntry[]; last: number }>> => {
   const { stream } = o
   const wanted = (entry: JournalEntry) => o.name === undefined || concerns(entry, o.name)
@@ -37,8 +45,10 @@ export const readEvents = async (
   }
   for (const entry of ahead) give(entry)
   pass = give
+  const deaf = o.listen?.()
   if (!stream.signal.aborted)
     await new Promise(resolve => stream.signal.addEventListener('abort', resolve, { once: true }))
+  deaf?.()
   stop()
   return ok({ entries: [], last })
 }

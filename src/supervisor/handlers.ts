@@ -33,6 +33,8 @@ export interface Live {
   down(o: RpcParsed<'down'>): Promise<Result<RpcResults['down']>>
   restart(name: string): Promise<Result<RpcResults['teammate.restart']>>
   compact(name: string, focus: string | null): Promise<Result<RpcResults['teammate.compact']>>
+  /** Passes on the pieces of what that teammate writes to a person, until the answer to this is called. */
+  listen(name: string, words: Stream['words']): () => void
   /** Sends what a teammate writes, or holds it. */
   send(out: Outgoing & { readonly id: string }): ReturnType<Mail['send']>
   /** What a claim set in motion, in words for the model. */
@@ -349,9 +351,15 @@ export const makeHandlers = (
         ? live.compact(name, focus ?? null)
         : fail('offline', 'no daemon runs here', 'team up starts everyone')
     },
-    events: ({ after, limit, follow, name }, { actor, stream }) =>
+    events: ({ after, limit, follow, name, words }, { actor, stream }) =>
       actor === 'human'
-        ? readEvents(store, { after, limit, name, stream: follow ? stream : undefined })
+        ? readEvents(store, {
+            after,
+            limit,
+            name,
+            stream: follow ? stream : undefined,
+            listen: words && live && stream && name !== undefined ? () => live.listen(name, stream.words) : undefined,
+          })
         : fail('refused', 'only the human reads the journal'),
   }
 

@@ -82,7 +82,7 @@ export const holdForAMoment = async (o: OfflineOptions, waitMs = 10_000): Promis
       'human',
       method,
       params,
-      from.stream === undefined ? undefined : { entry: from.stream, signal: from.signal },
+      from.stream === undefined ? undefined : { entry: from.stream, words: from.words, signal: from.signal },
     ),
   )
   const makeTable = makeHandlers(core, status, () => hello, null)

@@ -183,6 +183,7 @@ export class Run implements Daemon {
         down: params => this.down(params),
         restart: name => restartMember(this.#team, name),
         compact: (name, focus) => this.#crew.asks.ask(name, focus),
+        listen: (name, words) => this.#crew.listeners.listen(name, words),
         send: out => this.#pingPong.send(out),
         after: id => afterClaim(core, id),
       },
@@ -235,8 +236,8 @@ export class Run implements Daemon {
     })
     if (this.#crew.judge(this.#o.died)) this.#o.onDeathCounted()
     followWhatIsThere()
-    this.#holder.serve((method, params, { stream, signal }) =>
-      this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, signal }),
+    this.#holder.serve((method, params, { stream, words, signal }) =>
+      this.#table.call('human', method, params, stream === undefined ? undefined : { entry: stream, words, signal }),
     )
     // A merge that has to be verified keeps nobody from starting: it is made when the first task is given out.
     await this.#base.look()

@@ -113,6 +113,9 @@ export class Life {
   /** What the daemon says. */
   hear(message: Exclude<ToThread, { t: 'res' | 'team' | 'rules' | 'compact' }>): void {
     switch (message.t) {
+      case 'listen':
+        this.#voice.isHeard = message.on
+        return
       case 'assign':
         this.#next = message.task
         if (this.#known?.id !== message.task.id) this.#known = null

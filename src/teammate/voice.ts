@@ -35,6 +35,10 @@ export class Voice {
   #asking: 'silent' | 'heard' | null = null
   /** The call whose usage is told next. */
   #call: Extract<FromThread, { t: 'usage' }>['call'] = null
+  /** Calls of the model, each try one. */
+  #calls = 0
+  /** Somebody listens to what it writes to a person. */
+  isHeard = false
   /** Grows with every answer and every tool result. */
   progress = 0
 
@@ -142,6 +146,7 @@ export class Voice {
       begins: call => {
         const { modelIdleSeconds, commandSeconds } = this.#o.limits
         this.#asking = call === null ? 'silent' : null
+        this.#calls++
         this.#moves++
         this.#mayTake = call === null ? modelIdleSeconds : (askedFor(call) ?? commandSeconds)
       },
@@ -149,8 +154,13 @@ export class Voice {
         this.#asking = 'heard'
         this.#moves++
       },
+      text: text => {
+        const { session, post } = this.#o
+        if (this.isHeard && session.context.asked !== null) post({ t: 'words', call: this.#calls, text })
+      },
       waiting: (ms, fault) => {
         this.#moves++
+        this.#calls++
         this.#asking = 'silent'
         if (ms === null) this.show('working')
         else if (ms >= shownWaitMs)

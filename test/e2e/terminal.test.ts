@@ -37,6 +37,42 @@ describe.skipIf(!hasTerminal)('in a terminal', () => {
     ])
   })
 
+  test('team chat: the answer is shown while it is written, what broke off is begun anew, and it is sent once', async () => {
+    const rest = gate()
+    const piece = (content: string, finish: string | null = null) => ({
+      choices: [{ index: 0, delta: { content }, finish_reason: finish }],
+    })
+    const crew = await scriptedTeam({
+      alice: (_request, n) =>
+        n === 0
+          ? { chunks: [piece('Half a sentence')], ends: 'cut' }
+          : {
+              chunks: (async function* () {
+                yield piece('<think>How many?</think>')
+                yield piece('Two \u001B[2Jfiles,\n')
+                await rest.opened
+                yield piece('and a folder.', 'stop')
+              })(),
+            },
+    })
+    await crew.up()
+    const at = terminal(['chat', 'alice', '--root', crew.root])
+    await at.shows(/you> /)
+    at.type('What is left?\n')
+    await at.shows(/alice[^\n]*\r\n {2}Half a sentence/)
+    await at.shows(/ …\r\n\s*[^\n]*alice[^\n]*\r\n {2}Two ␛\[2Jfiles,\r\n/)
+    expect((await inboxOf(crew.root, 'user')).items).toHaveLength(0)
+    rest.open()
+    await at.shows(/files,\r\n {2}and a folder\.\r\n[^\n]*you> /)
+    at.type('\n')
+    expect(await at.ended()).toBe(0)
+    expect(at.shown().match(/Two /g)).toHaveLength(1)
+    expect(at.shown()).not.toContain('How many?')
+    expect((await inboxOf(crew.root, 'user')).items.map(item => item.stored.message.content)).toEqual([
+      'Two \u001B[2Jfiles,\nand a folder.',
+    ])
+  })
+
   test('team chat: n ends it; what waits for an answer is not waited for', async () => {
     const never = gate()
     const crew = await scriptedTeam({ alice: () => never.opened.then(() => 'Late.') })

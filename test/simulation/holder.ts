@@ -146,6 +146,7 @@ export const startHolder = (o: {
     down: params => shutdown.all({ ...params, by: 'human' }),
     restart,
     compact: unused,
+    listen: unused,
     send: out => pingPong.send(out),
     after: id => afterClaim(core, id),
   })

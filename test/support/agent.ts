@@ -87,6 +87,7 @@ export const turn = (
     on: {
       begins: () => undefined,
       content: () => undefined,
+      text: () => undefined,
       waiting: () => undefined,
       progress: () => undefined,
       usage: () => undefined,

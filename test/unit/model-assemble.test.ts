@@ -201,3 +201,17 @@ test('usage that cannot be true is none', () => {
     output: 0,
   })
 })
+
+test('the words of an answer come piece by piece without the thoughts in front of them, and together are the answer', () => {
+  const whole = ' <think>How <b>many</b>?</think>\n\nTwo <think> files'
+  for (const size of [1, 2, 3, 7, 100]) {
+    const assembly = new Assembly(() => 'made')
+    const pieces = whole.match(new RegExp(`[^]{1,${size}}`, 'g')) ?? []
+    const words = pieces.map(each => assembly.add(text(each)).text)
+    assembly.add(end('stop'))
+    expect(words.join('')).toBe(assembly.end().text)
+    expect(words.join('')).toBe('Two <think> files')
+  }
+  const plain = new Assembly(() => 'made')
+  expect(['<', 'th', 'ree> ', 'x'].map(each => plain.add(text(each)).text)).toEqual(['', '', '<three> ', 'x'])
+})

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { createConnection, type Socket } from 'node:net'
 import { type Fault, type FaultCode, fail, ok, type Result } from '../../lib/result.ts'
-import type { JournalEntry } from '../../protocol/event.ts'
+import type { JournalEntry, Words } from '../../protocol/event.ts'
 import type { Call, RpcMethod, RpcParams, RpcResults } from '../../protocol/rpc.ts'
 import { lineBytes, lineCutter } from './lines.ts'
 import { clientSocket } from './socket-path.ts'
@@ -11,13 +11,15 @@ import { clientSocket } from './socket-path.ts'
 export interface Client {
   readonly call: Call
   /**
-   * Journal entries as they happen, after `params.after`, on a connection of its own. Resolves with nothing when `signal`
+   * Journal entries as they happen, after `params.after`, on a connection of its own; with `params.words` the words of the teammate
+   * between them. Resolves with nothing when `signal`
    * is aborted, with a fault when the holder refuses or goes away.
    */
   follow(
     params: Omit<RpcParams<'events'>, 'follow'>,
     onEntry: (entry: JournalEntry) => void,
     signal: AbortSignal,
+    onWords?: (words: Words) => void,
   ): Promise<Result<void>>
   /** Ends the connection; calls that wait are answered with a fault of code `closed`. */
   close(): void
@@ -34,13 +36,13 @@ export const connect = async (root: string): Promise<Result<Client>> => {
   return ok({
     call: async <M extends RpcMethod>(method: M, params: RpcParams<M>) =>
       (await connection.ask(method, params)) as Result<RpcResults[M]>,
-    follow: async (params, onEntry, signal) => {
+    follow: async (params, onEntry, signal, onWords) => {
       if (signal.aborted) return ok(undefined)
       const own = await open(root)
       if (!own.ok) return own
       const stop = () => own.value.close()
       signal.addEventListener('abort', stop, { once: true })
-      const answer = await own.value.ask('events', { ...params, follow: true }, onEntry)
+      const answer = await own.value.ask('events', { ...params, follow: true }, { onEntry, onWords })
       signal.removeEventListener('abort', stop)
       own.value.close()
       return signal.aborted || answer.ok ? ok(undefined) : answer
@@ -79,9 +81,12 @@ const open = (root: string): Promise<Result<Connection>> =>
     })
   })
 
-interface Waiting {
+interface Listener {
+  readonly onEntry?: ((entry: JournalEntry) => void) | undefined
+  readonly onWords?: ((words: Words) => void) | undefined
+}
+interface Waiting extends Listener {
   readonly resolve: (result: Result<unknown>) => void
-  readonly onEntry: ((entry: JournalEntry) => void) | undefined
 }
 
 class Connection {
@@ -105,14 +110,14 @@ class Connection {
     )
   }
 
-  ask(method: string, params: unknown, onEntry?: (entry: JournalEntry) => void): Promise<Result<unknown>> {
+  ask(method: string, params: unknown, listener: Listener = {}): Promise<Result<unknown>> {
     if (this.#end) return Promise.resolve({ ok: false, fault: this.#end })
     const id = ++this.#id
     const line = `${JSON.stringify({ id, method, params })}\n`
     if (Buffer.byteLength(line) > lineBytes)
       return Promise.resolve(fail('usage', `that is longer than the ${lineBytes} bytes a request may have`))
     return new Promise(resolve => {
-      this.#waiting.set(id, { resolve, onEntry })
+      this.#waiting.set(id, { resolve, ...listener })
       this.#socket.write(line)
     })
   }
@@ -144,6 +149,10 @@ class Connection {
       waiting.onEntry?.(message.entry)
       return
     }
+    if (message.kind === 'words') {
+      waiting.onWords?.(message.words)
+      return
+    }
     this.#waiting.delete(message.id)
     waiting.resolve(message.kind === 'value' ? ok(message.value) : { ok: false, fault: message.fault })
   }
@@ -153,6 +162,7 @@ type FromHolder =
   | { readonly kind: 'value'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'fault'; readonly id: number; readonly fault: Fault }
   | { readonly kind: 'entry'; readonly id: number; readonly entry: JournalEntry }
+  | { readonly kind: 'words'; readonly id: number; readonly words: Words }
 
 /** By hand, for speed: what comes here was made by the same program, at the other end of a socket of the same user. */
 const parse = (line: string): FromHolder | null => {
@@ -169,6 +179,8 @@ const parse = (line: string): FromHolder | null => {
   if (message.ok === true) return { kind: 'value', id, value: message.value }
   if (typeof message.entry === 'object' && message.entry !== null)
     return { kind: 'entry', id, entry: message.entry as JournalEntry }
+  if (typeof message.words === 'object' && message.words !== null)
+    return { kind: 'words', id, words: message.words as Words }
   if (message.ok !== false || typeof message.fault !== 'object' || message.fault === null) return null
   const { code, message: text, hint } = message.fault as Record<string, unknown>
   if (typeof code !== 'string' || typeof text !== 'string') return null

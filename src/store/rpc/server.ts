@@ -2,7 +2,7 @@ import { chmodSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import type * as z from 'zod'
 import { asFault, type Fault, fail, type Result } from '../../lib/result.ts'
-import type { JournalEntry } from '../../protocol/event.ts'
+import type { JournalEntry, Words } from '../../protocol/event.ts'
 import { type Hello, RpcRequest, type WireFault } from '../../protocol/rpc.ts'
 import { lineBytes, lineCutter } from './lines.ts'
 
@@ -10,6 +10,8 @@ export interface From {
   readonly actor: 'human'
   /** Sends an entry to the asker, ahead of the answer. */
   readonly stream: (entry: JournalEntry) => void
+  /** The same with a piece of what a teammate writes. */
+  readonly words: (words: Words) => void
   /** Aborted when the asker is gone, or the holder ends. */
   readonly signal: AbortSignal
 }
@@ -109,7 +111,12 @@ export class RpcServer {
         return
       }
       const { id, method, params } = request.data
-      const from: From = { actor: 'human', signal: gone.signal, stream: entry => void send({ id, entry }) }
+      const from: From = {
+        actor: 'human',
+        signal: gone.signal,
+        stream: entry => void send({ id, entry }),
+        words: words => void send({ id, words }),
+      }
       void this.#answer(method, params, from).then(result => {
         if (!result.ok) refuse(id, result.fault)
         else if (!send({ id, ok: true, value: result.value ?? null }))
