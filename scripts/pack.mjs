@@ -21,8 +21,8 @@ const npmPack = (...args) => {
 const leaves = value => (typeof value === 'object' && value !== null ? Object.values(value).flatMap(leaves) : [value])
 const { bin, main, types, exports } = JSON.parse(readFileSync('package.json', 'utf8'))
 const promised = leaves([bin, main, types, exports])
-// What the command starts besides itself.
-const needed = ['dist/main.js', 'dist/teammate.js', 'dist/scribe.js']
+// What the command starts besides itself, and the licence of what is bundled and no dependency.
+const needed = ['dist/main.js', 'dist/teammate.js', 'dist/scribe.js', 'dist/gpt-tokenizer.LICENSE.txt']
 
 const listed = npmPack('--dry-run')
 const held = new Set(listed.files.map(file => file.path))

@@ -52,8 +52,9 @@ export interface Tool {
 }
 
 /**
- * Makes a tool from a flat zod object. Its JSON Schema is what the model sees: no `$schema`, `additionalProperties: false`,
- * defaults optional. Keep descriptions to a few words: they stand in the prefix of every call.
+ * Makes a tool from a flat zod object. Its JSON Schema is what the model sees: names, types, choices, defaults and a few
+ * words, since they stand in the prefix of every call. Bounds, and that there is no other argument, are left out of it: `run`
+ * holds them, and its error says what was wrong.
  */
 export const defineTool = <S extends z.ZodObject>(tool: {
   name: string
@@ -61,7 +62,7 @@ export const defineTool = <S extends z.ZodObject>(tool: {
   input: S
   run: (args: z.infer<S>, context: ToolContext) => Promise<ToolResult> | ToolResult
 }): Tool => {
-  const { $schema: _, ...parameters } = z.toJSONSchema(tool.input, { io: 'input', target: 'draft-7' })
+  const parameters = shown(z.toJSONSchema(tool.input, { io: 'input', target: 'draft-7' }))
   return {
     schema: { name: tool.name, description: tool.description, parameters: parameters as Record<string, unknown> },
     async run(args, context) {
@@ -74,5 +75,38 @@ export const defineTool = <S extends z.ZodObject>(tool: {
     },
   }
 }
+
+/** Keywords that tell a model nothing it needs before it calls. */
+const unseen = new Set([
+  '$schema',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'format',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'multipleOf',
+  'minItems',
+  'maxItems',
+  'propertyNames',
+  'additionalProperties',
+])
+/** A JSON Schema without them. Names of properties are no keywords: a property may be called `pattern`. */
+const shown = (schema: object): object =>
+  Object.fromEntries(
+    Object.entries(schema)
+      .filter(([key]) => !unseen.has(key))
+      .map(([key, value]) => [key, key === 'properties' ? mapValues(value, shown) : shownValue(value)]),
+  )
+
+const shownValue = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(shownValue)
+  return typeof value === 'object' && value !== null ? shown(value) : value
+}
+
+const mapValues = (object: object, map: (value: object) => object): object =>
+  Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value)]))
 
 export type { Result }

@@ -274,7 +274,8 @@ const git = async (cli: Cli, cwd: string, args: readonly string[]): Promise<stri
   }
 }
 
-const agents = `# Rules for everyone on this team
+/** The rules that a new team starts with. */
+export const agents = `# Rules for everyone on this team
 
 - Work only on the task in hand, and only in \`repo/\`. Leave what is not part of it as you found it.
 - Read the code and its tests before you change them; keep to the style that is there.

@@ -1,6 +1,5 @@
 import { prefixSections } from '../agent/prefix.ts'
 import { readPrefixParts } from '../agent/prefix-files.ts'
-import { tokens } from '../agent/tokens.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import { findRoot, loadConfig } from '../store/root.ts'
@@ -29,16 +28,17 @@ interface Weight {
   readonly tokens: number
 }
 
-const weigh = (part: string, text: string): Weight => ({
-  part,
-  bytes: Buffer.byteLength(text),
-  tokens: tokens(text),
-})
+/** Counts tokens exactly, as o200k has them. Its table is large: loaded here, where counting exactly is the point, and nowhere else. */
+const counter = async (): Promise<(text: string) => number> => {
+  const { countTokens } = await import('gpt-tokenizer/encoding/o200k_base')
+  // What looks like a token of control is text here: rules and skills are sent as text.
+  return text => countTokens(text, { disallowedSpecial: new Set() })
+}
 
-const act = (
+const act = async (
   cli: Cli,
   args: Globals & { name: string | undefined; max: number | undefined; json: boolean },
-): Result<number> => {
+): Promise<Result<number>> => {
   const { name, max } = args
   if (max !== undefined && !(Number.isInteger(max) && max > 0))
     return fail('usage', '--max takes a whole number above 0')
@@ -57,6 +57,12 @@ const act = (
     )
   }
   const teammates = members.map(member => ({ name: member.name, role: member.role }))
+  const tokens = await counter()
+  const weigh = (part: string, text: string): Weight => ({
+    part,
+    bytes: Buffer.byteLength(text),
+    tokens: tokens(text),
+  })
   const weighed = []
   for (const member of members) {
     if (name !== undefined && member.name !== name) continue
@@ -81,7 +87,7 @@ const act = (
         ),
       )
     }
-    cli.out.note('tokens are estimated: four characters each, of Chinese, Japanese and Korean one and a quarter')
+    cli.out.note('tokens are counted as o200k has them; another model may have a few more or fewer')
   }
   for (const each of heavy) cli.out.note(`team: ${each.name} has ${each.tokens} tokens, more than ${max}`)
   return ok(heavy.length > 0 ? 1 : 0)

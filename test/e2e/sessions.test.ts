@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { expect, test } from 'vitest'
 import { team, teamOk, teamRoot, until } from '../support/cli.ts'
 import { ask, heard, killed, quiet, scriptedTeam } from '../support/scripted-team.ts'
@@ -48,6 +49,30 @@ test('prefix weighs every part, and ends with 1 above the bound; the default one
   expect(heavy.stderr).not.toContain('bob has')
   expect((await team(['prefix', 'carol', '--root', root])).code).toBe(4)
   expect((await team(['prefix', '--max', 'x', '--root', root])).code).toBe(2)
+})
+
+test('prefix counts tokens as o200k has them, what looks like a token of control counted as the text it is', async () => {
+  const root = teamRoot({ teammates: [{ name: 'alice', tools: ['ls'], system_prompt: 'x' }] })
+  const tokens = async () => {
+    const [alice] = JSON.parse(await teamOk(['prefix', '--json', '--root', root]))
+    return alice.parts.find((each: { part: string }) => each.part === 'own rules')?.tokens ?? 0
+  }
+  mkdirSync(join(root, 'team', 'alice'), { recursive: true })
+  const rules = async (text: string) => {
+    writeFileSync(join(root, 'team', 'alice', 'AGENTS.md'), text)
+    return await tokens()
+  }
+  for (const text of ['hello hello hello', 'see <|endoftext|>', '每个成员都有自己的收件箱', 'x'.repeat(20_000)])
+    expect(await rules(text), text.slice(0, 40)).toBe(
+      countTokens(`## Rules for you\n${text}`, { disallowedSpecial: new Set() }),
+    )
+})
+
+test('the team that init makes is within 1,500 tokens', async () => {
+  const root = join(teamRoot(), 'new')
+  await teamOk(['init', root, '--yes'])
+  const weighed = await team(['prefix', '--max', '1500', '--root', root])
+  expect(weighed).toMatchObject({ code: 0, stdout: expect.stringMatching(/together .* tokens[\s\S]*together/) })
 })
 
 test('NO_COLOR takes colours away, FORCE_COLOR gives them to a pipe', async () => {
