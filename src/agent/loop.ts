@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { cut, nearest, wellFormed } from '../lib/text.ts'
 import type { ChatMessage, Model, ModelFault, ToolCall, Turn } from '../model/model.ts'
 import type { Compaction, Why } from './compact.ts'
-import type { MailMark } from './entry.ts'
+import type { MailMark, NewEntry } from './entry.ts'
 import type { Item } from './items.ts'
 import { type Backoff, callModel, type Gate } from './retry.ts'
 import type { Session } from './session.ts'
@@ -178,7 +178,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     }
     shrunk = 0
     if (turn.calls.length === 0) {
-      if (turn.text.trim() !== '') say(session, turn, [], size)
+      if (turn.text.trim() !== '') session.append(said(session, turn, [], size))
       else session.append({ k: 'blank', usage: usedBy(turn, size), sent: context.digest() })
       o.on.usage()
       if (turn.stop === 'end') {
@@ -196,27 +196,32 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     }
     nudged = 0
     const calls = turn.calls.map(call => ({ ...call, id: freshId(call.id, context.callIds) }))
-    say(session, turn, calls, size)
+    const ready = calls.map(call => readied(o, call))
+    // What begins stands in the journal with what came before it: one flush for both.
+    session.append(said(session, turn, calls, size), ...starts(ready[0]))
     o.on.usage()
     o.on.progress()
-    for (const call of calls) {
-      const result = await runCall(o, call)
-      session.append({ k: 'tool.result', id: call.id, name: call.name, text: result.text, isError: result.isError })
+    for (const [i, one] of ready.entries()) {
+      const { call } = one
+      const result = await run(o, one)
+      session.append(
+        { k: 'tool.result', id: call.id, name: call.name, text: result.text, isError: result.isError },
+        ...(signal.aborted ? [] : starts(ready[i + 1])),
+      )
       o.on.tool(call, result)
       o.on.progress()
     }
   }
 }
 
-const say = (session: Session, turn: Turn, calls: readonly ToolCall[], sent: number): void =>
-  session.append({
-    k: 'assistant',
-    text: turn.text,
-    ...(turn.reasoning === undefined ? {} : { reasoning: turn.reasoning }),
-    calls: calls.map(call => ({ ...call })),
-    usage: usedBy(turn, sent),
-    sent: session.context.digest(),
-  })
+const said = (session: Session, turn: Turn, calls: readonly ToolCall[], sent: number): NewEntry => ({
+  k: 'assistant',
+  text: turn.text,
+  ...(turn.reasoning === undefined ? {} : { reasoning: turn.reasoning }),
+  calls: calls.map(call => ({ ...call })),
+  usage: usedBy(turn, sent),
+  sent: session.context.digest(),
+})
 
 /** As the endpoint counted it; where it did not, by the size of what was sent and of what came. */
 const usedBy = ({ usage, text, reasoning = '', calls }: Turn, sent: number) =>
@@ -236,17 +241,33 @@ const drop = (session: Session, ids: readonly string[]): boolean => {
 const freshId = (id: string, taken: ReadonlySet<string>): string =>
   taken.has(id) ? randomBytes(12).toString('base64').replace(/[+/=]/g, 'x').slice(0, 9) : id
 
-const runCall = async (o: TurnOptions, call: ToolCall): Promise<ToolResult> => {
-  if (o.signal.aborted) return error('not run: the turn was ended before it started.')
+/** A call that can be run, or why it cannot. */
+type Ready = { readonly call: ToolCall } & (
+  | { readonly tool: Tool; readonly args: unknown }
+  | { readonly refusal: ToolResult }
+)
+
+const readied = (o: TurnOptions, call: ToolCall): Ready => {
   const tool = o.tools.find(each => each.schema.name === call.name)
   if (!tool) {
     const names = o.tools.map(each => each.schema.name)
     const near = nearest(call.name, names)
-    return error(`there is no tool "${call.name}"${near ? `, did you mean ${near}?` : '.'} Tools: ${names.join(', ')}`)
+    const hint = near ? `, did you mean ${near}?` : '.'
+    return { call, refusal: error(`there is no tool "${call.name}"${hint} Tools: ${names.join(', ')}`) }
   }
-  if (call.arguments === null) return error(`${call.name}: ${call.fault ?? 'the arguments could not be read'}.`)
-  const args: unknown = JSON.parse(call.arguments)
-  o.session.append({ k: 'tool.start', id: call.id, name: call.name })
+  if (call.arguments === null)
+    return { call, refusal: error(`${call.name}: ${call.fault ?? 'the arguments could not be read'}.`) }
+  return { call, tool, args: JSON.parse(call.arguments) }
+}
+
+const starts = (ready: Ready | undefined): NewEntry[] =>
+  ready && 'tool' in ready ? [{ k: 'tool.start', id: ready.call.id, name: ready.call.name }] : []
+
+/** Runs a call whose start stands in the journal. */
+const run = async (o: TurnOptions, ready: Ready): Promise<ToolResult> => {
+  if (o.signal.aborted) return error('not run: the turn was ended before it started.')
+  if ('refusal' in ready) return ready.refusal
+  const { call, tool, args } = ready
   o.on.begins(call)
   try {
     const result = await tool.run(args, o.toolContext)
