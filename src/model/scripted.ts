@@ -52,6 +52,8 @@ export interface ScriptedServer {
   readonly baseURL: string
   /** Bodies of the chat completions asked for, in order. */
   readonly requests: ScriptedRequest[]
+  /** The same as they came over the wire. */
+  readonly bodies: string[]
   readonly headers: IncomingMessage['headers'][]
   close(): Promise<void>
 }
@@ -122,6 +124,7 @@ export const startScripted = async (
   options: ScriptedOptions = {},
 ): Promise<ScriptedServer> => {
   const requests: ScriptedRequest[] = []
+  const bodies: string[] = []
   const headers: IncomingMessage['headers'][] = []
   const timers = new Set<NodeJS.Timeout>()
   const next = typeof script === 'function' ? script : (_: ScriptedRequest, n: number) => script[n]
@@ -129,8 +132,10 @@ export const startScripted = async (
   const answer = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
     const parts: Buffer[] = []
     for await (const part of req) parts.push(part as Buffer)
-    const body: ScriptedRequest = JSON.parse(Buffer.concat(parts).toString('utf8'))
+    const text = Buffer.concat(parts).toString('utf8')
+    const body: ScriptedRequest = JSON.parse(text)
     const n = requests.push(body) - 1
+    bodies.push(text)
     headers.push(req.headers)
     const fault = options.strict === false ? null : strictFault(body)
     const reply = fault === null ? await next(body, n) : refuse(400, fault)
@@ -216,6 +221,7 @@ export const startScripted = async (
   return {
     baseURL: `http://127.0.0.1:${port}/v1`,
     requests,
+    bodies,
     headers,
     close: () =>
       new Promise(resolve => {

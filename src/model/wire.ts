@@ -85,7 +85,7 @@ export const wireMessages = (request: Pick<TurnRequest, 'system' | 'messages' | 
 export const wireBody = (request: TurnRequest, config: ModelConfig, switches: Switches): Json => {
   const body: Json = {
     model: config.name,
-    messages: wireMessages(request),
+    // What stays the same comes first, so that a request begins with all the bytes of the one before it.
     ...(request.tools.length === 0
       ? {}
       : {
@@ -94,6 +94,7 @@ export const wireBody = (request: TurnRequest, config: ModelConfig, switches: Sw
             function: { name, description, parameters },
           })),
         }),
+    messages: wireMessages(request),
     stream: true,
     stream_options: { include_usage: true },
   }

@@ -43,7 +43,13 @@ test('prefix weighs every part, and ends with 1 above the bound; the default one
   writeFileSync(join(root, 'team', 'alice', 'AGENTS.md'), 'Be brief. '.repeat(1000))
   const [alice] = JSON.parse(await teamOk(['prefix', 'alice', '--json', '--root', root]))
   expect(alice.bytes - small[0].bytes).toBe('Be brief. '.length * 1000 - 1 + '## Rules for you\n'.length)
-  expect(alice.parts.map((each: { part: string }) => each.part)).toEqual(['ground rules', 'own rules', 'team', 'tools'])
+  expect(alice.parts.map((each: { part: string }) => each.part)).toEqual([
+    'ground rules',
+    'team',
+    'own rules',
+    'you',
+    'tools',
+  ])
   const heavy = await team(['prefix', '--max', '1500', '--root', root])
   expect(heavy).toMatchObject({ code: 1, stderr: expect.stringMatching(/alice has \d+ tokens, more than 1500/) })
   expect(heavy.stderr).not.toContain('bob has')
