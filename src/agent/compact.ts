@@ -35,6 +35,8 @@ export const notUsable = ({ stop, text, calls, fault }: Turn): string | null => 
   if (stop === 'length') return 'it was cut off'
   if (stop === 'filtered') return 'it was withheld by a filter'
   if (text.trim() === '') return 'it was empty'
+  // Who writes in another language translates the headings too.
+  if ((text.match(/^#{1,6}[ \t]+\S/gm) ?? []).length >= parts.length) return null
   const missing = parts.filter(part => !new RegExp(`^\\W*${part}\\b`, 'im').test(text))
   return missing.length > 0 ? `it says nothing of ${missing.join(', ')}` : null
 }

@@ -24,7 +24,7 @@ export interface ScriptedTeam {
   /** Requests of one teammate, in order. */
   requests(name: string): ScriptedRequest[]
   /** Starts `team up` in front and resolves when it is ready. */
-  up(): Promise<ChildProcess>
+  up(env?: Readonly<Record<string, string>>): Promise<ChildProcess>
 }
 
 /** `scripts` by teammate; who has none ends each turn at once. `config` is laid over what the test team needs. */
@@ -55,8 +55,8 @@ export const scriptedTeam = async (
     root,
     server,
     requests: name => server.requests.filter(request => request.model === name),
-    async up() {
-      const child = start(['up', '--root', root])
+    async up(env = {}) {
+      const child = start(['up', '--root', root], { env })
       await says(child, /ready, pid/)
       return child
     },
