@@ -58,6 +58,7 @@ export const makeCore = (o: CoreOptions, away: (name: string) => string | null):
   const requests = new Requests(store, clock, mail)
   const leases = new Leases({ store, clock, mail, requests, tasks, mode: o.mode })
   const budget = new Budget({ store, roster, requests, tasks })
+  tasks.tellUsed(id => budget.usedFor(id))
   const core: Core = {
     ...o,
     get config() {

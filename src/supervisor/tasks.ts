@@ -1,9 +1,10 @@
 import type { Clock } from '../lib/clock.ts'
 import { iso } from '../lib/clock.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
+import type { UsedFor } from '../protocol/budget.ts'
 import type { Why } from '../protocol/event.ts'
 import { Graph } from '../protocol/graph.ts'
-import { move, newTask, Task, type TaskDrop, type TaskMove } from '../protocol/task.ts'
+import { isEnded, move, newTask, Task, type TaskDrop, type TaskMove } from '../protocol/task.ts'
 import type { Rec, Store, Write } from '../store/store.ts'
 import { describe, events, verb } from './task-words.ts'
 
@@ -37,6 +38,8 @@ export class Tasks {
   readonly #byFile = new Map<string, string>()
   readonly #inHand = new Map<string, string>()
   readonly #freedListeners = new Set<(ids: readonly string[]) => void>()
+  /** What models used for a task. */
+  #usedFor: (id: string) => UsedFor | null = () => null
 
   /** `mode`: what a task may ask for depends on it. */
   constructor(store: Store, clock: Clock, mode: 'git' | 'dir' = 'git') {
@@ -62,6 +65,11 @@ export class Tasks {
   onFreed(listener: (ids: readonly string[]) => void): () => void {
     this.#freedListeners.add(listener)
     return () => this.#freedListeners.delete(listener)
+  }
+
+  /** From now on the end of a task tells what models used for it. */
+  tellUsed(usedFor: (id: string) => UsedFor): void {
+    this.#usedFor = usedFor
   }
 
   get(id: string): Rec<Task> | undefined {
@@ -129,7 +137,7 @@ export class Tasks {
     if (!rec) return fail('unknown', `there is no task ${id}`, 'team task list --all shows every task')
     const next = move(rec.value, { ...m, at: iso(this.#clock.wall()) } as TaskMove)
     if (!next) return fail('refused', `task ${id} is ${describe(rec.value)}: it cannot ${verb[m.move]}`)
-    return this.#put(rec, next, { event: events[m.move], by, info: { task: id, ...info } })
+    return this.#put(rec, next, { event: events[m.move], by, info: { task: id, ...this.#cost(next), ...info } })
   }
 
   /** Its owner's claim to be done where nothing can prove it: claimed and completed in one step, unverified. */
@@ -140,7 +148,12 @@ export class Tasks {
     const claimed = move(rec.value, { move: 'claim', head: null, summary, at })
     const next = claimed && move(claimed, { move: 'complete', result: { outcome: 'unverified', summary }, at })
     if (!next) return fail('refused', `task ${id} is ${describe(rec.value)}: it cannot ${verb.claim}`)
-    return this.#put(rec, next, { event: events.complete, by, info: { task: id } })
+    return this.#put(rec, next, { event: events.complete, by, info: { task: id, ...this.#cost(next) } })
+  }
+
+  #cost(task: Task): { used?: UsedFor } {
+    const used = isEnded(task) ? this.#usedFor(task.id) : null
+    return used === null || used.work.calls + used.coordination.calls === 0 ? {} : { used }
   }
 
   /** A hand edit, already narrowed to editable fields. Edges are resolved and checked like those of a new task. */

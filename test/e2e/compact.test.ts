@@ -63,6 +63,9 @@ test('team compact in the middle of a task: saved whole, a summary in any langua
     return now.tasks[0]?.status === 'completed' && now
   })
   expect(tasks).toMatchObject([{ status: 'completed' }])
+  expect(await teamOk(['logs', '--root', crew.root])).toMatch(
+    /completed task 1 "Write the long one" \(unverified\); tokens: work \d+ in, \d+ out, \d+ calls; coordination \d+ in/,
+  )
   const requests = crew.requests('alice')
   const asked = requests.findIndex(isAsked)
   expect(said(requests[asked])).toContain('Keep above all: the numbers')

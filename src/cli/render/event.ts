@@ -1,4 +1,6 @@
+import type { UsedFor } from '../../protocol/budget.ts'
 import type { EventType, JournalEntry } from '../../protocol/event.ts'
+import { usedLine } from './status.ts'
 import { oneLine, type Paint, when } from './text.ts'
 
 /** Steps too small for a screen that tells what happened; `--all` shows them. */
@@ -70,6 +72,11 @@ const mail = (entry: JournalEntry): { from?: unknown; content?: unknown; origin?
   const stored = entry.append?.[2] as { message?: { from?: unknown; content?: unknown }; origin?: unknown } | undefined
   return { ...stored?.message, origin: stored?.origin }
 }
+/** What models used for the task that has ended. */
+const cost = (info: Info): string => {
+  const used = info.used as UsedFor | undefined
+  return used?.work && used.coordination ? `; tokens: ${usedLine(used).join('')}` : ''
+}
 const task =
   (verb: string, more: (entry: JournalEntry) => string = () => ''): Say =>
   (info, entry) =>
@@ -87,9 +94,9 @@ const words: Partial<Record<EventType, Say>> = {
   'task.released': task('released', error),
   'task.completed': (info, entry) => {
     const result = record(entry).result as { outcome?: unknown } | undefined
-    return `completed ${taskName(entry, info)}${result?.outcome ? ` (${text(result.outcome)})` : ''}`
+    return `completed ${taskName(entry, info)}${result?.outcome ? ` (${text(result.outcome)})` : ''}${cost(info)}`
   },
-  'task.failed': task('failed', error),
+  'task.failed': (info, entry) => `failed ${taskName(entry, info)}${error(entry)}${cost(info)}`,
   'task.cancelled': task('cancelled', entry => (record(entry).error === 'cancelled' ? '' : error(entry))),
   'task.retried': task('made pending again:'),
   'task.edited': task('edited'),
