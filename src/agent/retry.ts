@@ -7,6 +7,11 @@ export interface Gate {
   closedFor(): number
   /** The endpoint asked for `ms` of quiet. */
   close(ms: number): void
+  /**
+   * Resolves when there is a place for a call, with what frees it again; with null when the signal aborts first. `queued` is called
+   * when it has to wait for one.
+   */
+  enter(signal: AbortSignal, queued: () => void): Promise<(() => void) | null>
 }
 
 /** A gate of this thread alone. */
@@ -17,6 +22,7 @@ export const localGate = (clock: Clock): Gate => {
     close: ms => {
       until = Math.max(until, clock.mono() + ms)
     },
+    enter: async () => () => undefined,
   }
 }
 
@@ -42,7 +48,7 @@ export const retryDelay = (attempt: number, fault: ModelFault, backoff: Backoff,
 
 /**
  * One answer of the model, retried while that can help: `retries` times, never for a fault that the same request cannot
- * survive (auth, quota, bad request). `onWait` is told of each wait, in milliseconds, and of its end with null.
+ * survive (auth, quota, bad request). `onWait` is told of each wait, in milliseconds (infinite: for a place), and of its end with null.
  */
 export const callModel = async (o: {
   readonly model: Model
@@ -66,9 +72,25 @@ export const callModel = async (o: {
       () => false,
     )
   }
+  /** A place for a call, at a moment when it may go out. */
+  const entered = async (): Promise<(() => void) | null> => {
+    for (;;) {
+      if (!(await wait(o.gate.closedFor(), null))) return null
+      let isQueued = false
+      const leave = await o.gate.enter(signal, () => {
+        isQueued = true
+        o.onWait(Number.POSITIVE_INFINITY, null)
+      })
+      if (leave !== null && isQueued) o.onWait(null, null)
+      // It may have been closed while this one waited.
+      if (leave === null || o.gate.closedFor() === 0) return leave
+      leave()
+    }
+  }
   for (let attempt = 0; ; attempt++) {
-    if (!(await wait(o.gate.closedFor(), null))) return aborted
-    const turn = await o.model.turn(o.request)
+    const leave = await entered()
+    if (leave === null) return aborted
+    const turn = await o.model.turn(o.request).finally(leave)
     const { fault } = turn
     if (turn.stop !== 'error' || !fault || !isRetryable(fault.kind) || attempt >= o.retries) return turn
     const ms = retryDelay(attempt, fault, o.backoff, random)

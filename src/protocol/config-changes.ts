@@ -27,7 +27,7 @@ const memberKeys: { readonly [K in Exclude<keyof Member, 'name'>]: { readonly as
   can: { as: 'needs', when: 'now' },
 }
 
-const limitKeys: { readonly [K in keyof Limits]: When } = {
+const limitKeys: { readonly [K in keyof Limits]-?: When } = {
   verifySeconds: 'now',
   setupSeconds: 'now',
   graceSeconds: 'now',
@@ -35,6 +35,7 @@ const limitKeys: { readonly [K in keyof Limits]: When } = {
   mergeBatch: 'now',
   deaths: 'now',
   mailRounds: 'now',
+  modelCalls: 'now',
   modelIdleSeconds: 'anew',
   modelRetries: 'anew',
   rounds: 'anew',

@@ -62,6 +62,8 @@ export const Limits = z.strictObject({
   modelIdleSeconds: seconds.default(120),
   /** Retries of one model call before the turn counts as failed. */
   modelRetries: z.number().int().min(0).max(20).default(6),
+  /** Calls of the models at the same time, over the whole team; without it as many as there are teammates. */
+  modelCalls: z.number().int().min(1).max(1000).optional(),
   /** Rounds of one turn. */
   rounds: z.number().int().min(1).default(200),
   /** The same call of a tool with the same result so often in a row is a loop: the model is told. At three times that its turn ends. */

@@ -107,6 +107,12 @@ export const rpcMethods = {
 
   /** Before a call of the model: may it take about so many tokens? What it takes is kept free until it is told, or the next is asked about. */
   'budget.reserve': z.strictObject({ input: z.number().min(0), output: z.number().min(0) }),
+  /**
+   * Before a call of the model is made: answered when there is a place for it (`limits.modelCalls`). `call`: its caller's number for it.
+   * It is told when the call has ended, or is given up.
+   */
+  'model.enter': z.strictObject({ call: z.number().int() }),
+  'model.leave': z.strictObject({ call: z.number().int() }),
   /** Why it rests still, since the human said no; null where it does not. */
   'budget.rests': z.strictObject({}),
 
@@ -353,6 +359,8 @@ export interface RpcResults {
   'permission.remove': { removed: string }
   'budget.reserve': OverBudget | null
   'budget.rests': string | null
+  'model.enter': null
+  'model.leave': null
   diff: { title: string; stat: string; patch: string }
   land: LandReport
   why: WhyShown

@@ -26,7 +26,6 @@ const planned: Readonly<Record<string, readonly string[]>> = {
   '': ['hooks', 'notify'],
   model: ['fallbacks'],
   'teammates.model': ['fallbacks'],
-  limits: ['modelCalls'],
 }
 const plannedTools = ['background', 'memory', 'subagent']
 

@@ -10,6 +10,7 @@ import type { Store } from '../store/store.ts'
 import { Budget } from './budget.ts'
 import { Leases } from './leases.ts'
 import { humanInbox, Mail } from './mail.ts'
+import { ModelCalls } from './model-calls.ts'
 import { Requests } from './requests.ts'
 import { Roster } from './roster.ts'
 import { Tasks } from './tasks.ts'
@@ -24,6 +25,7 @@ export interface Core extends CoreOptions {
   readonly requests: Requests
   readonly leases: Leases
   readonly budget: Budget
+  readonly modelCalls: ModelCalls
 }
 
 export interface CoreOptions {
@@ -57,6 +59,7 @@ export const makeCore = (o: CoreOptions, away: (name: string) => string | null):
   const tasks = new Tasks(store, clock, o.mode)
   const requests = new Requests(store, clock, mail)
   const leases = new Leases({ store, clock, mail, requests, tasks, mode: o.mode })
+  const modelCalls = new ModelCalls(() => roster.config.limits.modelCalls ?? Number.POSITIVE_INFINITY)
   const budget = new Budget({ store, roster, requests, tasks })
   tasks.tellUsed(id => budget.usedFor(id))
   const core: Core = {
@@ -73,6 +76,7 @@ export const makeCore = (o: CoreOptions, away: (name: string) => string | null):
     requests,
     leases,
     budget,
+    modelCalls,
   }
   store.tasks.watch((_id, { value }, old) => {
     if (old && old.value.status !== 'completed' && (!isInHand(value) || old.value.owner !== value.owner))

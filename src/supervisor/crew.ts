@@ -78,6 +78,7 @@ export class Crew {
           const held = o.holdsBack(name)
           // Who waits for the model in the middle of a call makes it all the same, later.
           if (status.state !== 'working' && status.state !== 'waiting') o.core.budget.release(name)
+          if (['idle', 'starting', 'stopped', 'failed'].includes(status.state)) o.core.modelCalls.gone(name)
           if (status.state === 'idle' && !held) this.dispatch.idle(name)
           else this.dispatch.busyNow(name)
           if (status.state === 'waiting' && status.waiting?.request !== undefined) this.suspicion.parked(name)

@@ -10,6 +10,8 @@ type Methods =
   | 'task.strays'
   | 'budget.reserve'
   | 'budget.rests'
+  | 'model.enter'
+  | 'model.leave'
   | 'permission.use'
   | 'permission.done'
   | 'permission.list'
@@ -22,6 +24,15 @@ export const gateHandlers = (core: Core): Pick<Table, Methods> => ({
     const task = core.tasks.inHand(actor)?.value
     const guarded = task !== undefined && isGuarded(core, actor, task)
     return ok({ guarded, strays: guarded && paths !== null ? strays(core, task, actor, paths) : [] })
+  },
+  'model.enter': async ({ call }, { actor }) => {
+    if (actor === 'human') return fail('refused', 'only a teammate calls a model')
+    await core.modelCalls.enter(actor, call)
+    return ok(null)
+  },
+  'model.leave': ({ call }, { actor }) => {
+    core.modelCalls.leave(actor, call)
+    return ok(null)
   },
   'budget.reserve': async (params, { actor }) => {
     const over = core.budget.reserve(actor, params)

@@ -62,7 +62,7 @@ type Handler<M extends RpcMethod> = (
 export type Table = { readonly [M in RpcMethod]: Handler<M> }
 
 /** Answers that say nothing but what is durable, or nothing of records: the end of the daemon is told also where none can be written. */
-const tellsNothing: ReadonlySet<RpcMethod> = new Set(['hello', 'down', 'events'])
+const tellsNothing: ReadonlySet<RpcMethod> = new Set(['hello', 'down', 'events', 'model.enter', 'model.leave'])
 
 /** The methods of protocol/rpc.ts over one core. `live` is null in a holder that is no daemon. */
 export const makeHandlers = (

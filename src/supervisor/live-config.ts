@@ -158,6 +158,7 @@ export class LiveConfig {
     this.#wanted = members
     this.#setRoster(config)
     core.budget.look()
+    core.modelCalls.look()
     this.#note(said(changes))
     for (const { name } of members) {
       const own = changed.find(each => each.name === name)

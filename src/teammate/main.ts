@@ -81,8 +81,8 @@ const main = async (): Promise<void> => {
     onChange: (changes, command) =>
       post({ t: 'event', event: 'outside.changed', info: { name, changes, command: command.slice(0, 200) } }),
   })
-  const gate = sharedGate(config.baseURL ?? model.label, clock)
   const { call, answer, close } = portCall(post)
+  const gate = sharedGate(config.baseURL ?? model.label, clock, call)
 
   const warned = new Set<string>()
   let { told } = data

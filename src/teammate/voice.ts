@@ -163,6 +163,8 @@ export class Voice {
         this.#calls++
         this.#asking = 'silent'
         if (ms === null) this.show('working')
+        else if (ms === Number.POSITIVE_INFINITY)
+          this.show('waiting', { what: 'its turn to call the model (limits.modelCalls)', whom: 'the team' })
         else if (ms >= shownWaitMs)
           this.show('waiting', { what: fault ? `the model (${fault.kind})` : 'the model', whom: this.#o.model.label })
       },
