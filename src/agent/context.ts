@@ -4,9 +4,12 @@ import type { Entry } from './entry.ts'
 import { type Item, renderItems, type TaskItem } from './items.ts'
 import { tokens } from './tokens.ts'
 
-/** A tool result whose text was given up for room. One line, and how to get it again. */
-const placeholder = (name: string, text: string): string =>
-  `(the result of ${name}, ${text.length} characters, was dropped to save room; call it again if you need it)`
+/** A tool result whose text was given up for room. One line, and how to get it again: where the whole lies in a file, it is named. */
+const placeholder = (name: string, text: string): string => {
+  const file = / all of it in (out\/\S+)/.exec(text.slice(0, text.indexOf('\n')))?.[1]
+  const again = file === undefined ? 'call it again if you need it' : `all of it is in ${file}`
+  return `(the result of ${name}, ${text.length} characters, was dropped to save room; ${again})`
+}
 
 /** Is it a message to the person? Arguments are what a model wrote, so they are looked at with care. */
 const writesToHuman = (call: ToolCall | undefined): boolean => {

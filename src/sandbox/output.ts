@@ -8,12 +8,15 @@ import { wellFormed } from '../lib/text.ts'
 export interface OutputOptions {
   /** Bytes kept for the model, half of them from the end. */
   readonly keep: number
-  /** Where the whole goes once it is longer than `keep`; nowhere when left out. */
+  /** Where the whole goes once it is longer than `keep`, or than `shortLines`; nowhere when left out. */
   readonly folder: string | undefined
   readonly redact: (text: string) => string
   /** Length of the longest secret. */
   readonly longest: number
 }
+
+/** What has more lines than these is kept as a file too, wherever it may fit. */
+export const shortLines = 20
 
 /**
  * What a command said: counted, redacted, made well-formed, the head and the tail kept, the whole written to a file as it
@@ -29,6 +32,10 @@ export class Output {
   #tailBytes = 0
   /** Redacted bytes in all. */
   #said = 0
+  /** Ends of lines in all. */
+  #lines = 0
+  /** Does the last line so far have no end? */
+  #isOpen = false
   #file: { path: string; fd: number } | null = null
   /** Raw bytes in all, as the command wrote them. */
   bytes = 0
@@ -64,7 +71,10 @@ export class Output {
     // NUL is well-formed but refused by more than one endpoint.
     const bytes = Buffer.from(wellFormed(text).replaceAll('\0', '\uFFFD'))
     this.#said += bytes.length
-    if (this.#said > this.#options.keep) this.#save(bytes)
+    for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) this.#lines++
+    this.#isOpen = bytes.at(-1) !== 0x0a
+    const isLong = this.#said > this.#options.keep || this.#lines + (this.#isOpen ? 1 : 0) > shortLines
+    if (isLong || this.#file) this.#save(bytes)
     const half = Math.ceil(this.#options.keep / 2)
     const first = bytes.subarray(0, Math.max(0, half - this.#headBytes))
     this.#head.push(first)

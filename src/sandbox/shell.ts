@@ -45,7 +45,7 @@ export interface RunOptions {
   readonly trusted?: boolean | undefined
   readonly outputBytes: number
   readonly outputMaxBytes: number
-  /** Folder for the whole output when it is longer than `outputBytes`. */
+  /** Folder for the whole output when it is longer than `outputBytes` or than 20 lines. */
   readonly outDir?: string | undefined
   readonly stdin?: string | undefined
 }

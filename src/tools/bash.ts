@@ -4,7 +4,7 @@ import * as z from 'zod'
 import { defineTool, error, said, type Tool, type ToolContext, type ToolResult } from '../agent/tool.ts'
 import type { CommandResult, Refused } from '../sandbox/shell.ts'
 import { gate } from './gate.ts'
-import { refused } from './paths.ts'
+import { count, refused } from './paths.ts'
 import { openAndPark } from './request.ts'
 import { strayNote } from './strays.ts'
 
@@ -86,11 +86,14 @@ const endedBy = { time: 'its time limit', output: 'its output limit', abort: 'th
 
 const outcome = (result: CommandResult, seconds: number, most: number, file: string | null): string => {
   const took = `${(result.ms / 1000).toFixed(1)} s`
-  const whole = result.truncated
-    ? `, ${result.bytes} bytes of output${file === null ? '' : `, all of it in ${file}`}`
+  const size = result.truncated
+    ? `${result.bytes} bytes of output`
     : result.bytes === 0
-      ? ', no output'
-      : ''
+      ? 'no output'
+      : file === null
+        ? null
+        : `${count(linesOf(result.output), 'line')} of output`
+  const whole = size === null ? '' : `, ${size}${file === null ? '' : `, all of it in ${file}`}`
   switch (result.endedBy) {
     case 'time':
       return `ended after ${seconds} s, its time limit (timeout_s)${whole}`
@@ -104,6 +107,8 @@ const outcome = (result: CommandResult, seconds: number, most: number, file: str
         : `exit ${result.exitCode} in ${took}${whole}`
   }
 }
+
+const linesOf = (output: string): number => output.replace(/\n$/, '').split('\n').length
 
 /** What lives on, so that nothing runs unseen. Its output is not heard any more. */
 const left = (result: CommandResult): string[] =>

@@ -3,7 +3,7 @@ import { defineTool, error, said, type Tool } from '../agent/tool.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { cut, wellFormed } from '../lib/text.ts'
 import { replaceFileAt } from '../sandbox/open.ts'
-import { asBytes, endingsOf, flatten, mainEnding } from './endings.ts'
+import { asBytes, bom, endingsOf, flatten, mainEnding } from './endings.ts'
 import { existing, maxWhole } from './files.ts'
 import { gate } from './gate.ts'
 import { count, gitsOwn, isGits, refused, revision } from './paths.ts'
@@ -39,7 +39,8 @@ export const editFile: Tool = defineTool({
     const done = replaceFileAt(real, made.value.bytes, before.mode)
     if (!done.ok) return refused(done.fault, shown)
     context.read.set(real, revision(made.value.bytes))
-    return said([`edited ${shown}, ${count(edits.length, 'place')}`, ...made.value.diff].join('\n'))
+    const kept = made.value.isEnded ? ', the newline at its end kept' : ''
+    return said([`edited ${shown}, ${count(edits.length, 'place')}${kept}`, ...made.value.diff].join('\n'))
   },
 })
 
@@ -54,10 +55,14 @@ interface Place {
 
 /**
  * Makes all edits, each judged against the file as it is, or none. Matching takes CRLF for LF; new text gets the line
- * endings of what it replaces, and every other byte stays. `diff` shows each place in a few lines. Faults: not found, found
- * more than once (with the lines), no change, places that overlap.
+ * endings of what it replaces, and every other byte stays. A file that ended with a newline ends with one after it:
+ * `isEnded` when an edit had taken it. `diff` shows each place in a few lines. Faults: not found, found more than once (with
+ * the lines), no change, places that overlap.
  */
-export const applyEdits = (file: Buffer, edits: readonly Edit[]): Result<{ bytes: Buffer; diff: string[] }> => {
+export const applyEdits = (
+  file: Buffer,
+  edits: readonly Edit[],
+): Result<{ bytes: Buffer; diff: string[]; isEnded: boolean }> => {
   const raw = file.toString('latin1')
   const { text, at } = flatten(raw)
   const isFlat = text.length === raw.length
@@ -98,7 +103,12 @@ export const applyEdits = (file: Buffer, edits: readonly Edit[]): Result<{ bytes
     made += raw.slice(done, place.from) + place.text
     done = place.to
   }
-  return ok({ bytes: Buffer.from(made + raw.slice(done), 'latin1'), diff: places.flatMap(shownPlace) })
+  made += raw.slice(done)
+  const isEnded = raw.endsWith('\n') && made !== '' && made !== bom && !made.endsWith('\n')
+  const ended = isEnded ? (raw.endsWith('\r\n') ? '\r\n' : '\n') : ''
+  const bytes = Buffer.from(made + ended, 'latin1')
+  if (bytes.equals(file)) return fail('usage', 'with the newline at its end kept, the file would be the same')
+  return ok({ bytes, diff: places.flatMap(shownPlace), isEnded })
 }
 
 const lineOf = (text: string, index: number): number => {

@@ -3,7 +3,8 @@
  * character a byte), so that whatever else is in the file stays as it is, valid UTF-8 or not.
  */
 
-const bom = '\xEF\xBB\xBF'
+/** A byte order mark, as Latin-1 text. */
+export const bom = '\xEF\xBB\xBF'
 
 /** A text as its UTF-8 bytes, one character each. */
 export const asBytes = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')

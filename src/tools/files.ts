@@ -25,7 +25,11 @@ export const ls: Tool = defineTool({
         mount => !mount.at.includes('/') && lstatSync(mount.real, { throwIfNoEntry: false }),
       )
       const rows = mounts.map(mount => `${mount.at}${statSync(mount.real).isDirectory() ? '/' : ''}  ${mount.access}`)
-      return said([`. (your view), ${count(rows.length, 'entry').replace('entrys', 'entries')}`, ...rows].join('\n'))
+      // Where commands do not run inside of it, .. is no way to it.
+      const at = view.cwd === join(view.home, 'repo') ? '' : `; for commands it is at ${view.home}`
+      return said(
+        [`. (your view${at}), ${rows.length === 1 ? '1 entry' : `${rows.length} entries`}`, ...rows].join('\n'),
+      )
     }
     const found = view.resolve(path, 'read')
     if (!found.ok) return refused(found.fault)

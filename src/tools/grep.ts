@@ -208,5 +208,12 @@ const explain = (stderr: string): string => {
     ''
   return /glob/i.test(stderr)
     ? `the glob is not valid: ${reason}`
-    : `the pattern is no regular expression: ${reason.replace(/^rg: /, '')}; put \\ before ( ) [ ] { } * + ? . | ^ $ that are meant as they stand`
+    : `the pattern is no regular expression${/^rg: |not supported/.test(reason) ? ' that can be searched for' : ''}: ${reason.replace(/^rg: /, '')}; ${advice(reason)}`
+}
+
+const advice = (reason: string): string => {
+  if (reason.includes('not supported')) return 'search for a part of it that needs none, and look at the hits'
+  if (reason.includes('literal "\\n"')) return 'it is matched line by line: search for one line of it'
+  if (reason.includes('size limit')) return 'ask for fewer repetitions'
+  return 'put \\ before ( ) [ ] { } * + ? . | ^ $ that are meant as they stand'
 }

@@ -52,7 +52,7 @@ export const sinceTask = (
 /** Whose request it is, by the name in the system message. */
 export const asker = (request: ScriptedRequest, names: readonly string[]): string => {
   const system = request.messages[0]?.content ?? ''
-  return names.find(name => new RegExp(`(You are|Your name is) ${name}\\b`).test(system)) ?? ''
+  return names.find(name => new RegExp(`^You are ${name}[,.]`, 'm').test(system)) ?? ''
 }
 
 /** The text of every user message, in order. */

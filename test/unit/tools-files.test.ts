@@ -248,12 +248,37 @@ describe('edit_file', () => {
     expect((await edit('f', ['two\n', '2\n'])).text).toBe('edited repo/f, 1 place\n@@ line 2 @@\n-two\n+2')
   })
 
+  test('keeps the newline at the end of a file, the BOM and the line endings, and says so', async () => {
+    for (const [before, old, now, after] of [
+      ['one\ntwo\n', 'two\n', '2', 'one\n2\n'],
+      ['one\r\ntwo\r\n', 'two\n', '2', 'one\r\n2\r\n'],
+      ['\u00EF\u00BB\u00BFone\ntwo\n', 'one\ntwo\n', '1', '\u00EF\u00BB\u00BF1\n'],
+    ] as const) {
+      context.read.clear()
+      put('f', Buffer.from(before, 'latin1'))
+      expect((await edit('f', [old, now])).text).toMatch(/^edited repo\/f, 1 place, the newline at its end kept\n/)
+      expect(get('f')).toBe(after)
+    }
+    // None is made where there was none, and an emptied file is empty.
+    put('g', 'one\ntwo')
+    expect((await edit('g', ['two', '2'])).text).toMatch(/^edited repo\/g, 1 place\n/)
+    expect(get('g')).toBe('one\n2')
+    put('h', 'one\n')
+    expect((await edit('h', ['one\n', 'one'])).text).toMatch(
+      /^error: .*newline at its end kept, the file would be the same/,
+    )
+    expect(get('h')).toBe('one\n')
+    expect((await edit('h', ['one\n', ''])).isError).toBe(false)
+    expect(get('h')).toBe('')
+  })
+
   test('any edit found once puts its text there and touches no other byte', () => {
     const part = fc.string({ unit: fc.constantFrom('a', 'b', 'é', '\n', '\r\n', '$&', '🦊'), maxLength: 12 })
     fc.assert(
       fc.property(part, part, part, (before, after, replacement) => {
         const made = applyEdits(Buffer.from(`${before}<OLD>${after}`), [{ old_text: '<OLD>', new_text: replacement }])
-        const { bytes } = unwrap(made)
+        const { bytes: whole, isEnded } = unwrap(made)
+        const bytes = isEnded ? Buffer.from(whole.toString('latin1').replace(/\r?\n$/, ''), 'latin1') : whole
         expect(bytes.subarray(0, Buffer.byteLength(before)).equals(Buffer.from(before))).toBe(true)
         expect(bytes.subarray(bytes.length - Buffer.byteLength(after)).equals(Buffer.from(after))).toBe(true)
         const middle = bytes.subarray(Buffer.byteLength(before), bytes.length - Buffer.byteLength(after)).toString()

@@ -53,6 +53,20 @@ test('explains a pattern or glob that is none', async () => {
   expect((await grep('a', { glob: 'a[' }))[0]).toMatch(/^error: the glob is not valid/)
 })
 
+test('says what else to do where an expression asks for what a search has not', async () => {
+  for (const [pattern, advice] of [
+    ['(?=a)b', /look-ahead.* search for a part of it/],
+    ['(a)\\1', /backreferences are not supported; search for a part of it/],
+    ['a\\nb', /matched line by line/],
+    ['a{99999}{999}', /fewer repetitions/],
+  ] as const) {
+    const [first = ''] = await grep(pattern)
+    expect(first, pattern).toMatch(/^error: the pattern is no regular expression that can be searched for: /)
+    expect(first, pattern).toMatch(advice)
+    expect(first, pattern).not.toMatch(/pcre2|--multiline/i)
+  }
+})
+
 test('stops at 50 hits, cuts long lines, and follows no link out', async () => {
   writeFileSync(join(repo, 'many'), 'hit\n'.repeat(200))
   const many = await grep('hit', { path: 'repo/many' })

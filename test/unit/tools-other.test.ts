@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { ToolContext } from '../../src/agent/tool.ts'
@@ -69,6 +69,25 @@ describe('bash', () => {
     expect(Number(bytes)).toBe(readFileSync(join(context.view.home, file)).length)
     expect(text).toMatch(/4999\n5000$/)
     expect(text.length).toBeLessThan(2300)
+  })
+
+  test('output over 20 lines stands in out/ as well, and the reply carries the path; up to 20 it is no file', async () => {
+    const files = () => readdirSync(join(context.view.home, 'out'))
+    for (const command of ['seq 1 20', 'seq 1 19; printf 20', 'printf "no end"'])
+      expect((await use(context, 'bash', { command })).text, command).toMatch(/^exit 0 in \d+\.\d s\n/)
+    expect(files()).toEqual([])
+    for (const [command, said] of [
+      ['seq 1 21', 'seq 1 21'],
+      ['seq 1 20; printf 21', 'seq 1 20; printf 21'],
+      ['seq 1 10; sleep 0.2; seq 11 21; exit 3', 'the same in two pieces'],
+    ] as const) {
+      const { text } = await use(context, 'bash', { command })
+      const [, file = ''] =
+        /^exit [03] in \d+\.\d s, 21 lines of output, all of it in (out\/\S+)\n1\n2\n/.exec(text) ?? []
+      expect(text.trimEnd(), said).toMatch(/\n20\n21$/)
+      expect(readFileSync(join(context.view.home, file), 'utf8').trimEnd().split('\n'), said).toHaveLength(21)
+    }
+    expect(files()).toHaveLength(3)
   })
 
   test('bash says what is wrong with a command that no program can be given, before anything is asked or used up', async () => {
