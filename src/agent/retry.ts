@@ -33,7 +33,9 @@ export interface Backoff {
 export const defaultBackoff: Backoff = { baseMs: 500, capMs: 30_000 }
 
 /** No endpoint is obeyed for longer than this when it asks to wait. */
-const longestAsked = 6 * 3600_000
+export const longestAsked = 6 * 3600_000
+/** A wait that is longer is not for who makes a call: who asked for it has mail and a life besides. */
+const longestHere = 30_000
 
 /**
  * How long to wait before retry number `attempt` (from 0): what the endpoint asked for and a little more, so that not all
@@ -48,7 +50,7 @@ export const retryDelay = (attempt: number, fault: ModelFault, backoff: Backoff,
 
 /**
  * One answer of the model, retried while that can help: `retries` times, never for a fault that the same request cannot
- * survive (auth, quota, bad request). `onWait` is told of each wait, in milliseconds (infinite: for a place), and of its end with null.
+ * survive (auth, quota, bad request), nor where the endpoint asks for more quiet than half a minute: that is the fault then. `onWait` is told of each wait, in milliseconds (infinite: for a place), and of its end with null.
  */
 export const callModel = async (o: {
   readonly model: Model
@@ -73,9 +75,11 @@ export const callModel = async (o: {
     )
   }
   /** A place for a call, at a moment when it may go out. */
-  const entered = async (): Promise<(() => void) | null> => {
+  const entered = async (): Promise<(() => void) | Turn> => {
     for (;;) {
-      if (!(await wait(o.gate.closedFor(), null))) return null
+      const closed = o.gate.closedFor()
+      if (closed > longestHere) return limited(closed)
+      if (!(await wait(closed, null))) return aborted
       let isQueued = false
       const leave = await o.gate.enter(signal, () => {
         isQueued = true
@@ -83,27 +87,26 @@ export const callModel = async (o: {
       })
       if (leave !== null && isQueued) o.onWait(null, null)
       // It may have been closed while this one waited.
-      if (leave === null || o.gate.closedFor() === 0) return leave
+      if (leave === null) return aborted
+      if (o.gate.closedFor() === 0) return leave
       leave()
     }
   }
   for (let attempt = 0; ; attempt++) {
     const leave = await entered()
-    if (leave === null) return aborted
+    if (typeof leave !== 'function') return leave
     const turn = await o.model.turn(o.request).finally(leave)
     const { fault } = turn
     if (turn.stop !== 'error' || !fault || !isRetryable(fault.kind) || attempt >= o.retries) return turn
     const ms = retryDelay(attempt, fault, o.backoff, random)
     // Only what the endpoint itself said concerns the others who use it.
     if (fault.kind === 'rate_limit') o.gate.close(Math.min(longestAsked, fault.retryAfterMs ?? 0))
+    if (ms > longestHere && fault.retryAfterMs !== undefined) return turn
     if (!(await wait(ms, fault))) return aborted
   }
 }
 
-const aborted: Turn = {
-  text: '',
-  calls: [],
-  stop: 'error',
-  fault: { kind: 'aborted', message: 'the call was aborted' },
-  usage: null,
-}
+const failed = (fault: ModelFault): Turn => ({ text: '', calls: [], stop: 'error', fault, usage: null })
+const aborted = failed({ kind: 'aborted', message: 'the call was aborted' })
+const limited = (retryAfterMs: number): Turn =>
+  failed({ kind: 'rate_limit', message: 'the endpoint asked all of the team to wait', retryAfterMs })

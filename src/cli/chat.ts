@@ -9,7 +9,7 @@ import type { Waiting } from '../protocol/teammate.ts'
 import { loadConfig } from '../store/root.ts'
 import { type Cli, type Commands, type Globals, handler } from './cli.ts'
 import { textLines } from './lines.ts'
-import { harmless, oneLine } from './render/text.ts'
+import { harmless, oneLine, when } from './render/text.ts'
 import { type Team, withTeam } from './with-team.ts'
 
 /** `team chat <name>`. */
@@ -69,11 +69,18 @@ const meant = (root: string, name: string): Result<string> => {
   return loaded.ok ? ok(loaded.value.config.lead ?? name) : loaded
 }
 
+const until = (waiting: Waiting, now: number): string =>
+  waiting.until === undefined ? '' : `, until ${when(waiting.until, now)}`
+
 /** How the teammate stands, where that says why an answer does not come at once; null where it will. */
-const standing = (name: string, state: string, waiting: Waiting | null, task: string | null): string | null => {
+const standing = (
+  name: string,
+  { state, waiting, task }: Pick<TeammateStatus, 'task' | 'waiting'> & { readonly state: string },
+  now: number,
+): string | null => {
   if (state === 'stopped' || state === 'failed') return `${name} is ${state}: it reads this after team restart ${name}`
   if (state === 'waiting' && waiting)
-    return `${name} waits for ${waiting.whom}: ${oneLine(waiting.what, 200)}; it reads this when that is over`
+    return `${name} waits for ${waiting.whom}: ${oneLine(waiting.what, 200)}${until(waiting, now)}; it reads this when that is over`
   if (state === 'draining') return `${name} is shutting down`
   if (state === 'starting') return `${name} is starting`
   if (state === 'working')
@@ -257,7 +264,11 @@ class Talk {
 
   #tellStanding(): void {
     if (!this.#begun) return
-    const text = standing(this.#name, this.#state, this.#waiting, this.#task)
+    const text = standing(
+      this.#name,
+      { state: this.#state, waiting: this.#waiting, task: this.#task },
+      this.#cli.clock.wall(),
+    )
     if (text === null) return
     this.#breakOff()
     this.#cli.out.note(this.#cli.paint.dim(text))

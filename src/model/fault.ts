@@ -1,23 +1,11 @@
 import { APIConnectionError, APIConnectionTimeoutError, APIError, APIUserAbortError } from 'openai/error'
 import type { ModelFault, ModelFaultKind } from './model.ts'
+import { resetAfter } from './reset.ts'
 
 const quota =
   /insufficient_quota|exceeded your current quota|billing|insufficient (?:balance|credit)|credit balance|out of credits/i
 const overflow =
   /context_length_exceeded|context[ _](?:length|window|size)|maximum context|prompt is too long|input (?:is )?too long|too many (?:input )?tokens|reduce the length/i
-
-/** `Retry-After` in milliseconds: `retry-after-ms`, seconds, or an HTTP date; undefined where it makes no sense. */
-export const retryAfter = (header: (name: string) => string | null | undefined, wallMs: number): number | undefined => {
-  const ms = Number(header('retry-after-ms') ?? Number.NaN)
-  if (Number.isFinite(ms) && ms >= 0) return ms
-  const value = header('retry-after')?.trim()
-  if (!value) return undefined
-  const seconds = Number(value)
-  if (Number.isFinite(seconds)) return seconds >= 0 ? seconds * 1000 : undefined
-  // A date has a word in it; Date.parse would take `-1` for a year.
-  const date = /[a-z]{3}/i.test(value) ? Date.parse(value) : Number.NaN
-  return Number.isNaN(date) ? undefined : Math.max(0, date - wallMs)
-}
 
 const byStatus = (status: number | undefined, text: string): ModelFaultKind => {
   if (status === 402 || ((status === undefined || status === 403 || status === 429) && quota.test(text))) return 'quota'
@@ -44,8 +32,13 @@ export const readFault = (thrown: unknown, wallMs: number, hide: (text: string) 
   if (error instanceof APIError) {
     const status = typeof error.status === 'number' ? error.status : undefined
     const text = `${error.code ?? ''} ${error.type ?? ''} ${error.message}`
-    const retryAfterMs = retryAfter(name => error.headers?.get(name), wallMs)
-    return say(byStatus(status, text), error.message, { status, retryAfterMs })
+    const kind = byStatus(status, text)
+    if (kind === 'auth' || kind === 'bad_request' || kind === 'overflow') return say(kind, error.message, { status })
+    const reset = resetAfter(name => error.headers?.get(name), `${text} ${JSON.stringify(error.error ?? '')}`, wallMs)
+    // A quota that is there again at a stated time is a limit; one that is paid for is not, whatever else is said.
+    const isLimit =
+      kind === 'quota' && reset?.explicit === true && error.code !== 'insufficient_quota' && status !== 402
+    return say(isLimit ? 'rate_limit' : kind, error.message, { status, retryAfterMs: reset?.ms })
   }
   if (error instanceof SyntaxError) return say('malformed', `the answer was no valid JSON: ${error.message}`)
   // undici says `TypeError: terminated` when the server goes away in the middle of a stream.

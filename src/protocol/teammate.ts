@@ -14,6 +14,8 @@ export type TeammateState = z.infer<typeof TeammateState>
 export const Waiting = z.object({
   what: z.string(),
   whom: z.string(),
+  /** When it is over, where that is known. */
+  until: z.string().optional(),
   /** Where it waits for a decision: on which request. */
   request: z.string().optional(),
   /** The others that it asked for with it: it goes on when all are decided. */

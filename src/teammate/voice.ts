@@ -1,6 +1,7 @@
 import type { TurnOptions } from '../agent/loop.ts'
 import type { Session } from '../agent/session.ts'
 import type { Tool } from '../agent/tool.ts'
+import { type Clock, iso } from '../lib/clock.ts'
 import type { Model, ToolCall } from '../model/model.ts'
 import type { Limits, Member } from '../protocol/config.ts'
 import type { Waiting } from '../protocol/teammate.ts'
@@ -21,6 +22,7 @@ export class Voice {
     model: Model
     tools: readonly Tool[]
     post: (message: FromThread) => void
+    clock: Clock
     limits: Pick<Limits, 'sameCalls' | 'callsWithoutEffect' | 'modelIdleSeconds' | 'commandSeconds'>
   }
   readonly #onStall: (text: string) => void
@@ -48,6 +50,7 @@ export class Voice {
     model: Model
     tools: readonly Tool[]
     post: (message: FromThread) => void
+    clock: Clock
     limits: Pick<Limits, 'sameCalls' | 'callsWithoutEffect' | 'modelIdleSeconds' | 'commandSeconds'>
     /** It is told once that it gets nowhere, in these words. */
     onStall: (text: string) => void
@@ -166,7 +169,11 @@ export class Voice {
         else if (ms === Number.POSITIVE_INFINITY)
           this.show('waiting', { what: 'its turn to call the model (limits.modelCalls)', whom: 'the team' })
         else if (ms >= shownWaitMs)
-          this.show('waiting', { what: fault ? `the model (${fault.kind})` : 'the model', whom: this.#o.model.label })
+          this.show('waiting', {
+            what: fault ? `the model (${fault.kind})` : 'the model',
+            whom: this.#o.model.label,
+            until: iso(this.#o.clock.wall() + ms),
+          })
       },
       progress: () => {
         this.#moves++

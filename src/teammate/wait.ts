@@ -1,4 +1,5 @@
-import { delay } from '../lib/clock.ts'
+import { longestAsked } from '../agent/retry.ts'
+import { delay, iso } from '../lib/clock.ts'
 import type { ModelFault } from '../model/model.ts'
 import type { Waiting } from '../protocol/teammate.ts'
 import type { LifeOptions } from './life-options.ts'
@@ -31,10 +32,17 @@ export class Waits {
     this.#o = o
   }
 
-  /** Every retry of a model call failed: waits `parkMs`, doubled for each time `before`. True when that went by. */
-  forModel(fault: ModelFault, before: number): Promise<boolean> {
+  /**
+   * Every retry of a model call failed: waits `parkMs`, doubled for each time `before`, or as long as the endpoint asked for. True
+   * when that went by and was no wait that it asked for: those may come as often as it likes.
+   */
+  async forModel(fault: ModelFault, before: number): Promise<boolean> {
     const { model, parkMs = 30_000 } = this.#life
-    return this.#wait({ what: `the model (${sayFault(fault)})`, whom: model.label }, parkMs * 2 ** before)
+    const asked = Math.min(longestAsked, fault.retryAfterMs ?? 0)
+    const ms = Math.max(parkMs * 2 ** before, asked)
+    const until = iso(this.#life.clock.wall() + ms)
+    const isOver = await this.#wait({ what: `the model (${sayFault(fault)})`, whom: model.label, until }, ms)
+    return isOver && asked === 0
   }
 
   /** Somebody left, or holds, a lock of git: only a person can tell which. */

@@ -43,3 +43,28 @@ test('limits.modelCalls: one at a time over the whole team, in turn; who waits i
   expect(most).toBeGreaterThan(1)
   expect([...new Set(asked)].sort()).toEqual(names)
 })
+
+test('F11 a usage limit with a stated end: the whole team waits until then, shown as such, and sends nothing meanwhile; it can be stopped', async () => {
+  const limit = { type: 'usage_limit_reached', message: 'The usage limit has been reached', resets_in_seconds: 3600 }
+  const crew = await scriptedTeam({
+    alice: () => ({ status: 429, body: { error: limit } }),
+    bob: () => 'Here.',
+  })
+  await crew.up()
+  await teamOk(['send', 'alice', 'Hello?', '--root', crew.root])
+  const waiting = async (name: string) =>
+    (await statusOf(crew.root)).teammates.find(mate => mate.name === name)?.waiting ?? false
+  const inAnHour = (time: string | undefined) => Math.abs(Date.parse(time ?? '') - Date.now() - 3_600_000) < 300_000
+  expect(await until(() => waiting('alice'))).toMatchObject({
+    what: expect.stringContaining('usage limit'),
+    until: expect.toSatisfy(inAnHour),
+  })
+  await teamOk(['send', 'bob', 'And you?', '--root', crew.root])
+  expect(await until(() => waiting('bob'))).toMatchObject({
+    what: expect.stringContaining('asked all of the team to wait'),
+    until: expect.toSatisfy(inAnHour),
+  })
+  expect(await teamOk(['status', '--root', crew.root])).toMatch(/waits for the model .* until \d/)
+  expect(crew.server.requests).toHaveLength(1)
+  expect(await teamOk(['down', '--root', crew.root])).toMatch(/alice/)
+})

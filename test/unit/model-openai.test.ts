@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { retryAfter } from '../../src/model/fault.ts'
 import type { ChatMessage, ToolSchema } from '../../src/model/model.ts'
 import { openaiModel } from '../../src/model/openai.ts'
+import { resetAfter } from '../../src/model/reset.ts'
 import { type Reply, type ScriptedServer, startScripted, strictFault } from '../../src/model/scripted.ts'
 import type { ModelConfig } from '../../src/protocol/config.ts'
 
@@ -93,8 +93,56 @@ describe('faults', () => {
     expect(await fault({ status: 429, body: { error: { code: 'insufficient_quota', message: 'no' } } })).toMatchObject({
       kind: 'quota',
     })
-    expect(retryAfter(name => (name === 'retry-after-ms' ? '1500' : '9'), 0)).toBe(1500)
-    expect(retryAfter(() => 'Thu, 01 Jan 1970 00:00:05 GMT', 10_000)).toBe(0)
+    expect(resetAfter(name => (name === 'retry-after-ms' ? '1500' : '9'), '', 0)?.ms).toBe(1500)
+    expect(resetAfter(() => 'Thu, 01 Jan 1970 00:00:05 GMT', '', 10_000)?.ms).toBe(0)
+  })
+  test('F11 the time at which a limit is there again is read from its headers, its body and its words; nonsense is none', async () => {
+    const now = Date.parse('2026-03-01T00:00:00Z')
+    const inMs = (headers: Record<string, string>, text = '') => resetAfter(name => headers[name], text, now)?.ms
+    const used = (of: string, reset: string) => ({
+      [`x-ratelimit-remaining-${of}`]: '0',
+      [`x-ratelimit-reset-${of}`]: reset,
+    })
+    expect(inMs(used('requests', '6m0s'))).toBe(360_000)
+    expect(inMs({ ...used('requests', '120ms'), ...used('tokens', '1h2m3.5s') })).toBe(3_723_500)
+    // Of two limits the one that is used up.
+    expect(
+      inMs({ ...used('tokens', '2s'), 'x-ratelimit-remaining-requests': '7', 'x-ratelimit-reset-requests': '1h0m0s' }),
+    ).toBe(2000)
+    expect(
+      inMs({
+        'anthropic-ratelimit-input-tokens-remaining': '0',
+        'anthropic-ratelimit-input-tokens-reset': '2026-03-01T00:01:30Z',
+      }),
+    ).toBe(90_000)
+    expect(inMs({ 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(now + 5000) })).toBe(5000)
+    expect(inMs({ 'ratelimit-remaining': '0', 'ratelimit-reset': '17' })).toBe(17_000)
+    expect(inMs({ 'ratelimit-remaining': '3', 'ratelimit-reset': '17' })).toBeUndefined()
+    expect(inMs({}, '{"details":[{"@type":"RetryInfo","retryDelay":"34.5s"}]}')).toBe(34_500)
+    expect(inMs({}, '{"type":"usage_limit_reached","resets_at":1772323500,"resets_in_seconds":300}')).toBe(300_000)
+    expect(inMs({}, `usage limit reached|${now / 1000 + 60}`)).toBe(60_000)
+    expect(inMs({}, 'Rate limit reached. Please try again in 7m12.3s. Visit us.')).toBe(432_300)
+    expect(inMs({}, 'Please retry in 2 hours 5 minutes.')).toBe(7_500_000)
+    for (const text of ['try again in a while', 'resets in 3 bananas', 'retry in -5s', '"resets_at": "soon"'])
+      expect(inMs({}, text)).toBeUndefined()
+    expect(inMs({ 'retry-after': '-1', ...used('requests', 'later') })).toBeUndefined()
+
+    const google = {
+      code: 429,
+      message: 'You exceeded your current quota. Please retry in 34s.',
+      status: 'RESOURCE_EXHAUSTED',
+    }
+    expect(await fault({ status: 429, body: { error: google } })).toMatchObject({
+      kind: 'rate_limit',
+      retryAfterMs: 34_000,
+    })
+    const paid = { code: 'insufficient_quota', message: 'You exceeded your current quota. Please retry in 34s.' }
+    expect(await fault({ status: 429, body: { error: paid } })).toMatchObject({ kind: 'quota' })
+    const plan = { type: 'usage_limit_reached', message: 'The usage limit has been reached', resets_in_seconds: 9000 }
+    expect(await fault({ status: 429, body: { error: plan } })).toMatchObject({
+      kind: 'rate_limit',
+      retryAfterMs: 9_000_000,
+    })
   })
   test('each kind of failure has its own', async () => {
     expect(await fault({ status: 500 })).toMatchObject({ kind: 'overloaded', status: 500 })

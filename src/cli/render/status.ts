@@ -2,6 +2,7 @@ import { amount, usedOf, whose } from '../../protocol/amount.ts'
 import type { Used, UsedFor } from '../../protocol/budget.ts'
 import type { Request } from '../../protocol/request.ts'
 import type { BudgetShown, Status, TaskShown, TeammateStatus } from '../../protocol/rpc.ts'
+import type { Waiting } from '../../protocol/teammate.ts'
 import { hasLeases, renderLeases } from './leases.ts'
 import { count, fitted, oneLine, type Paint, plural, span, table, when } from './text.ts'
 
@@ -39,6 +40,9 @@ export const usedLine = ({ work, coordination, cost }: UsedFor): string[] => {
   if (parts.length > 0 && cost > 0) parts.push(amount('cost', cost))
   return parts.length === 0 ? [] : [parts.join('; ')]
 }
+
+const waitsFor = ({ what, whom, until }: Waiting, now: number): string =>
+  `waits for ${oneLine(what, 60)} (${oneLine(whom, 40)})${until === undefined ? '' : ` until ${when(until, now)}`}`
 
 /** Leases are granted in their turn, by nobody's decision: they have a table of their own. */
 const toDecide = (status: Status): Request[] =>
@@ -95,7 +99,7 @@ const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): stri
         mate.tokens.calls === 0 ? '-' : `${count(mate.tokens.input)}/${count(mate.tokens.output)}`,
         oneLine(mate.model.replace(/^(.+)\/\1$/, '$1'), 30),
         [
-          ...(mate.waiting ? [`waits for ${oneLine(mate.waiting.what, 60)} (${oneLine(mate.waiting.whom, 40)})`] : []),
+          ...(mate.waiting ? [waitsFor(mate.waiting, now)] : []),
           ...held(mate.heldUp, now, c),
           ...(mate.restarts > 0 ? [plural(mate.restarts, 'restart')] : []),
           ...(mate.reason === null ? [] : [oneLine(mate.reason, 100)]),
