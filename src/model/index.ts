@@ -2,33 +2,7 @@ import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import type { ModelConfig } from '../protocol/config.ts'
 import { labelOf, type Model, type ModelOptions } from './model.ts'
-
-/** What is known of an endpoint by its provider's name. Everything can be overridden in config.json. */
-interface Preset {
-  readonly baseURL: string
-  /** The variable its key usually stands in; null for endpoints that need none. */
-  readonly keyEnv: string | null
-  /** Where the provider has one model that fits most work. */
-  readonly name?: string
-}
-
-/** One line a provider. All of them speak chat completions. */
-export const presets: Readonly<Record<string, Preset>> = {
-  openai: { baseURL: 'https://api.openai.com/v1', keyEnv: 'OPENAI_API_KEY', name: 'gpt-4.1' },
-  deepseek: { baseURL: 'https://api.deepseek.com/v1', keyEnv: 'DEEPSEEK_API_KEY', name: 'deepseek-chat' },
-  qwen: {
-    baseURL: 'https://dashscope.aliyuncs.com/compatible-mode/v1',
-    keyEnv: 'DASHSCOPE_API_KEY',
-    name: 'qwen-plus',
-  },
-  doubao: { baseURL: 'https://ark.cn-beijing.volces.com/api/v3', keyEnv: 'ARK_API_KEY' },
-  openrouter: { baseURL: 'https://openrouter.ai/api/v1', keyEnv: 'OPENROUTER_API_KEY' },
-  ollama: { baseURL: 'http://127.0.0.1:11434/v1', keyEnv: null },
-  vllm: { baseURL: 'http://127.0.0.1:8000/v1', keyEnv: null },
-  'llama.cpp': { baseURL: 'http://127.0.0.1:8080/v1', keyEnv: null },
-  lmstudio: { baseURL: 'http://127.0.0.1:1234/v1', keyEnv: null },
-  litellm: { baseURL: 'http://127.0.0.1:4000/v1', keyEnv: null },
-}
+import { presets } from './presets.ts'
 
 export interface Resolved {
   /** Complete: provider, name, baseURL and (where a key is needed) apiKeyEnv are set; only the runbook's baseURL is not. */
@@ -119,3 +93,4 @@ export const openModel = (options: ModelOptions): Model => {
 }
 
 export type { Model, ModelOptions } from './model.ts'
+export { knownFor } from './presets.ts'

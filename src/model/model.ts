@@ -1,4 +1,5 @@
 import type { ModelConfig } from '../protocol/config.ts'
+import type { Learned } from '../protocol/quirks.ts'
 
 /** A function the model may call. `parameters` is a JSON Schema object without `$schema`, flat, never a top-level union. */
 export interface ToolSchema {
@@ -97,4 +98,8 @@ export interface ModelOptions {
   readonly apiKey: string | undefined
   /** No content for so long ends the call. */
   readonly idleMs: number
+  /** What the endpoint taught before. */
+  readonly learned?: Learned
+  /** What it taught now: told when the request that follows it was taken. `why`: the refusal, in its words. */
+  readonly onLearned?: (learned: Learned, why: string) => void
 }

@@ -7,7 +7,8 @@ import { Assembly } from './assemble.ts'
 import { AnswerTooLarge, answerBound, boundResponse, isJson } from './bound.ts'
 import { readFault } from './fault.ts'
 import { labelOf, type Model, type ModelFault, type ModelOptions, type Turn, type TurnRequest } from './model.ts'
-import { firstSwitches, switched, wireBody } from './wire.ts'
+import { capabilitiesFor } from './presets.ts'
+import { firstSwitches, type Switches, switched, wireBody } from './wire.ts'
 
 /** An id that every provider takes back: nine letters and digits. */
 const newId = (): string => randomBytes(12).toString('base64').replace(/[+/=]/g, 'x').slice(0, 9)
@@ -16,7 +17,7 @@ const failed = (fault: ModelFault): Turn => ({ text: '', calls: [], stop: 'error
 
 /**
  * Any OpenAI-compatible chat-completions endpoint. Streams; reads a whole completion as well where a server sends one.
- * One call is one request, except that a refused parameter name is switched at once. Ends with a `timeout` fault when
+ * One call is one request, except that what it refuses of its form is switched at once, and told once the endpoint took that. Ends with a `timeout` fault when
  * nothing of an answer came for `idleMs` (keep-alives are nothing), with `aborted` as soon as the signal fires.
  */
 export const openaiModel = (options: ModelOptions, time: Clock = realClock): Model => {
@@ -36,9 +37,10 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
     fetch: async (url, init) => boundResponse(await fetch(url, init), bound),
   })
   const hide = (text: string): string => (apiKey ? text.replaceAll(apiKey, '[key]') : text)
-  let switches = firstSwitches(config)
+  let can = capabilitiesFor(config, options.learned ?? {})
 
-  const once = async (request: TurnRequest, body: Record<string, unknown>): Promise<Turn> => {
+  const once = async (request: TurnRequest, switches: Switches): Promise<Turn> => {
+    const body = wireBody(request, config, switches.can)
     const ender = new AbortController()
     const stop = () => ender.abort()
     request.signal.addEventListener('abort', stop, { once: true })
@@ -75,6 +77,11 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
       }
       // The client ends a stream quietly when it is aborted, so that must be asked.
       if (ender.signal.aborted) return failed(ended(idle, options.idleMs))
+      // Only now is it sure that the refusal meant what was switched.
+      if (switches.why !== '') {
+        can = switches.can
+        options.onLearned?.(switches.taught, hide(switches.why).slice(0, 500))
+      }
       return assembly.end()
     } catch (thrown) {
       if (ender.signal.aborted) return failed(ended(idle, options.idleMs))
@@ -83,11 +90,8 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
         ender.abort()
         return failed({ kind: 'unusable', message: thrown.message })
       }
-      const next = refusedParameter(thrown, body)
-      if (next) {
-        switches = next
-        return await once(request, wireBody(request, config, switches))
-      }
+      const next = refusedParameter(thrown, switches, body)
+      if (next) return await once(request, next)
       return failed(readFault(thrown, time.wall(), hide))
     } finally {
       clearTimeout(timer)
@@ -95,7 +99,7 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
     }
   }
 
-  const refusedParameter = (thrown: unknown, body: Record<string, unknown>) =>
+  const refusedParameter = (thrown: unknown, switches: Switches, body: Record<string, unknown>) =>
     thrown instanceof APIError && (thrown.status === 400 || thrown.status === 422)
       ? switched(switches, thrown.param ?? null, thrown.message, body)
       : null
@@ -104,7 +108,7 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
     label: labelOf(config),
     async turn(request) {
       if (request.signal.aborted) return failed(ended(false, 0))
-      return once(request, wireBody(request, config, switches))
+      return once(request, firstSwitches(can))
     },
   }
 }

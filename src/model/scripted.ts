@@ -87,8 +87,10 @@ export const strictFault = (body: ScriptedRequest): string | null => {
       waiting = waiting.filter(id => id !== message.tool_call_id)
       if (typeof message.content !== 'string') return `${at}: content must be a string`
     } else if (waiting.length > 0) return `${at}: calls without a result right after them: ${waiting.join(', ')}`
-    if (message.role === 'system' && i > 0) return `${at}: system must come first`
-    if (!['system', 'user', 'assistant', 'tool'].includes(message.role)) return `${at}: unknown role ${message.role}`
+    if ((message.role === 'system' || message.role === 'developer') && i > 0)
+      return `${at}: ${message.role} must come first`
+    if (!['system', 'developer', 'user', 'assistant', 'tool'].includes(message.role))
+      return `${at}: unknown role ${message.role}`
     if (message.role === 'user' && (typeof message.content !== 'string' || message.content === ''))
       return `${at}: user content must be a non-empty string`
     if (message.role === 'user' && messages[i - 1]?.role === 'user') return `${at}: two user messages in a row`

@@ -1,42 +1,70 @@
 import { wellFormed } from '../lib/text.ts'
 import type { ModelConfig } from '../protocol/config.ts'
+import type { Capabilities, Learned } from '../protocol/quirks.ts'
 import type { ChatMessage, TurnRequest } from './model.ts'
 
 type Json = Record<string, unknown>
 
-/**
- * Parameters that endpoints disagree on, switched at most once each when one is refused, and remembered:
- * which name the output limit goes under (or none), and which optional ones are left out.
- */
+/** What is known of an endpoint, and what it taught since, with its words. `tried`: the names of the limit that it was sent. */
 export interface Switches {
-  readonly limit: 'max_tokens' | 'max_completion_tokens' | 'none'
+  readonly can: Capabilities
+  readonly taught: Learned
   readonly tried: readonly string[]
-  readonly without: readonly string[]
+  readonly why: string
 }
 
-export const firstSwitches = (config: ModelConfig): Switches => {
-  const limit = config.quirks?.maxTokensField ?? 'max_tokens'
-  return { limit, tried: [limit], without: config.quirks?.streamUsage === false ? ['stream_options'] : [] }
-}
+export const firstSwitches = (can: Capabilities): Switches => ({
+  can,
+  taught: {},
+  tried: [can.maxTokensField],
+  why: '',
+})
 
-const optional = ['parallel_tool_calls', 'temperature', 'stream_options'] as const
+const thoughts = 'reasoning_content'
+const wants = /must be|missing|required|passed back|sent back/i
+const complains =
+  /unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|invalid|extra|does not support|not one of|should not|must not/i
 
-/** What to leave out or rename after `message` (of a 400 or 422), or null when it is about something else. */
+/**
+ * What to leave out, rename or add after `message` (of a 400 or 422), or null when it is about something else. Each is switched
+ * once: an endpoint that refuses both ways is not asked in circles.
+ */
 export const switched = (now: Switches, param: string | null, message: string, sent: Json): Switches | null => {
-  const complains =
-    /unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|invalid|extra|does not support/i
-  if (param === null && !complains.test(message)) return null
   const named = (name: string): boolean => param === name || new RegExp(`\\b${name}\\b`).test(message)
-  if (now.limit !== 'none' && Object.hasOwn(sent, now.limit) && named(now.limit)) {
-    const other = now.limit === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
-    const limit = now.tried.includes(other) ? 'none' : other
-    return { ...now, limit, tried: [...now.tried, limit] }
+  const learn = (taught: Learned, can: Partial<Capabilities>): Switches => ({
+    ...now,
+    can: { ...now.can, ...can },
+    taught: { ...now.taught, ...taught },
+    why: message,
+  })
+  if (now.taught.reasoningBack === undefined && named(thoughts)) {
+    const reasoningBack = !now.can.reasoningBack
+    // It is either asked for or refused, and the one that is done already was not meant.
+    if (reasoningBack ? wants.test(message) : complains.test(message) && !wants.test(message))
+      return learn({ reasoningBack }, { reasoningBack })
   }
-  const name = optional.find(each => Object.hasOwn(sent, each) && named(each))
-  return name === undefined ? null : { ...now, without: [...now.without, name] }
+  if (param === null && !complains.test(message)) return null
+  const { can } = now
+  const limit = can.maxTokensField
+  if (limit !== 'none' && Object.hasOwn(sent, limit) && named(limit)) {
+    const other = limit === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
+    const maxTokensField = now.tried.includes(other) ? 'none' : other
+    return { ...learn({ maxTokensField }, { maxTokensField }), tried: [...now.tried, maxTokensField] }
+  }
+  if (Object.hasOwn(sent, 'parallel_tool_calls') && named('parallel_tool_calls'))
+    return learn({ parallelToolCalls: 'refused' }, { parallelToolCalls: null })
+  if (Object.hasOwn(sent, 'temperature') && named('temperature'))
+    return learn({ temperature: false }, { temperature: false })
+  if (Object.hasOwn(sent, 'stream_options') && (named('stream_options') || named('include_usage')))
+    return learn({ streamUsage: false }, { streamUsage: false })
+  if (now.taught.role === undefined && /\brole/i.test(`${param} ${message}`) && named(can.role)) {
+    const role = can.role === 'system' ? 'developer' : 'system'
+    return learn({ role }, { role })
+  }
+  return null
 }
 
-const one = (message: ChatMessage): Json => {
+const one = (message: ChatMessage, can: Capabilities): Json => {
   switch (message.role) {
     case 'user':
       return { role: 'user', content: wellFormed(message.text) }
@@ -55,6 +83,7 @@ const one = (message: ChatMessage): Json => {
                 // A call that could not be read goes back as an empty one: its result says what was wrong.
                 function: { name: wellFormed(call.name) || 'unknown', arguments: call.arguments ?? '{}' },
               })),
+              ...(can.reasoningBack ? { [thoughts]: wellFormed(message.reasoning ?? '') } : {}),
             }),
       }
   }
@@ -69,12 +98,15 @@ const inWords = (message: ChatMessage): ChatMessage => {
 }
 
 /** The messages as sent: well-formed, none empty, no two of the user's in a row (strict templates refuse that). */
-export const wireMessages = (request: Pick<TurnRequest, 'system' | 'messages' | 'tools'>): Json[] => {
+export const wireMessages = (
+  request: Pick<TurnRequest, 'system' | 'messages' | 'tools'>,
+  can: Capabilities,
+): Json[] => {
   const said = request.tools.length > 0 ? request.messages : request.messages.map(inWords)
-  const out: Json[] = [{ role: 'system', content: wellFormed(request.system) }]
+  const out: Json[] = [{ role: can.role, content: wellFormed(request.system) }]
   for (const message of said) {
     if (message.role === 'assistant' && message.text === '' && message.calls.length === 0) continue
-    const next = one(message)
+    const next = one(message, can)
     const last = out.at(-1)
     if (next.role === 'user' && last?.role === 'user') last.content = `${last.content}\n\n${next.content}`
     else out.push(next)
@@ -82,26 +114,26 @@ export const wireMessages = (request: Pick<TurnRequest, 'system' | 'messages' | 
   return out
 }
 
-export const wireBody = (request: TurnRequest, config: ModelConfig, switches: Switches): Json => {
+export const wireBody = (request: TurnRequest, config: ModelConfig, can: Capabilities): Json => {
+  const hasTools = request.tools.length > 0
   const body: Json = {
     model: config.name,
     // What stays the same comes first, so that a request begins with all the bytes of the one before it.
-    ...(request.tools.length === 0
-      ? {}
-      : {
+    ...(hasTools
+      ? {
           tools: request.tools.map(({ name, description, parameters }) => ({
             type: 'function',
             function: { name, description, parameters },
           })),
-        }),
-    messages: wireMessages(request),
+        }
+      : {}),
+    messages: wireMessages(request, can),
     stream: true,
-    stream_options: { include_usage: true },
+    ...(can.streamUsage ? { stream_options: { include_usage: true } } : {}),
   }
-  if (config.maxOutputTokens !== undefined && switches.limit !== 'none') body[switches.limit] = config.maxOutputTokens
-  if (config.temperature !== undefined) body.temperature = config.temperature
-  if (config.quirks?.parallelToolCalls !== undefined && request.tools.length > 0)
-    body.parallel_tool_calls = config.quirks.parallelToolCalls
-  for (const name of switches.without) delete body[name]
+  if (config.maxOutputTokens !== undefined && can.maxTokensField !== 'none')
+    body[can.maxTokensField] = config.maxOutputTokens
+  if (config.temperature !== undefined && can.temperature) body.temperature = config.temperature
+  if (can.parallelToolCalls !== null && hasTools) body.parallel_tool_calls = can.parallelToolCalls
   return body
 }

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { Caps, Price } from './budget.ts'
 import { Name } from './ids.ts'
+import { Quirks } from './quirks.ts'
 import { type approvable, requestTypes } from './request-types.ts'
 
 const seconds = z.number().positive().max(86_400)
@@ -23,11 +24,7 @@ const modelShape = {
   maxOutputTokens: bytes,
   temperature: z.number().min(0).max(2),
   price: Price,
-  quirks: z.strictObject({
-    maxTokensField: z.enum(['max_tokens', 'max_completion_tokens']).optional(),
-    streamUsage: z.boolean().optional(),
-    parallelToolCalls: z.boolean().optional(),
-  }),
+  quirks: Quirks,
 }
 export const Model = z.strictObject(modelShape).partial()
 export type ModelConfig = z.infer<typeof Model>

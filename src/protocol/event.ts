@@ -59,6 +59,7 @@ export const eventTypes = [
   'teammate.tool',
   'model.call',
   'model.failed',
+  'model.learned',
   'context.compacted',
   'command.started',
   'command.ended',

@@ -7,6 +7,7 @@ import { type JournalEntry, TakenIn } from './event.ts'
 import { MessageId, Name, RequestId, TaskId } from './ids.ts'
 import type { DeadLetter, Receipt, Stored } from './message.ts'
 import { MessageType } from './message.ts'
+import { Learned } from './quirks.ts'
 import type { Request, RequestOf } from './request.ts'
 import { requestTypeNames } from './request-types.ts'
 import type { TaskFile } from './task.ts'
@@ -115,6 +116,14 @@ export const rpcMethods = {
   'model.leave': z.strictObject({ call: z.number().int() }),
   /** Why it rests still, since the human said no; null where it does not. */
   'budget.rests': z.strictObject({}),
+
+  /** Teammates: what an endpoint taught by refusing it, to be known from now on; `why` in its words. */
+  'model.learn': z.strictObject({
+    baseURL: z.string(),
+    name: z.string(),
+    learned: Learned,
+    why: z.string().max(1000),
+  }),
 
   /** What a merge would bring: of a request or a task. */
   diff: z.strictObject({ id: z.string() }),
@@ -361,6 +370,7 @@ export interface RpcResults {
   'budget.rests': string | null
   'model.enter': null
   'model.leave': null
+  'model.learn': null
   diff: { title: string; stat: string; patch: string }
   land: LandReport
   why: WhyShown

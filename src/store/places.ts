@@ -30,7 +30,7 @@ export const checkPlaces = (root: string): Result<null> => {
     const fine = check(path, 'folder')
     if (!fine.ok) return fine
   }
-  for (const path of [at.daemonLog, at.upLog, at.holder]) {
+  for (const path of [at.daemonLog, at.upLog, at.holder, at.models]) {
     const fine = check(path, 'file')
     if (!fine.ok) return fine
   }

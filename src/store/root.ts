@@ -28,6 +28,7 @@ export const layout = (root: string) => {
     run,
     journal: join(run, 'journal'),
     holder: join(run, 'holder.json'),
+    models: join(run, 'models.json'),
     sessions: join(run, 'sessions'),
     session: (name: string) => join(run, 'sessions', `${name}.jsonl`),
     hub: join(run, 'hub.git'),

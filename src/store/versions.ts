@@ -25,6 +25,8 @@ export const checkVersions = (root: string): Result<null> => {
   }
   const holder = newerFormat(objectIn(at.holder), at.holder)
   if (holder) return holder
+  const models = newerFormat(objectIn(at.models), at.models)
+  if (models) return models
   for (const path of inFolder(at.sessions, /\.jsonl$/)) {
     const newer = newerFormat(objectIn(path, 'line'), path)
     if (newer) return newer

@@ -24,6 +24,7 @@ import { importRequests } from './import.ts'
 import { LiveConfig, type Means } from './live-config.ts'
 import { type DaemonLog, openLog } from './log.ts'
 import { type MembersOptions, restartMember, restoreClone, startMembers } from './members.ts'
+import { tellDamaged } from './model-handlers.ts'
 import { Notices } from './notices.ts'
 import { PingPong } from './ping-pong.ts'
 import { afterClaim, Proof } from './proof.ts'
@@ -219,6 +220,7 @@ export class Run implements Daemon {
     const paths = layout(this.#o.root)
     store.onEntry(entry => this.#entry(entry))
     importRequests(store, paths.requests, iso(clock.wall()))
+    tellDamaged(this.#core)
     await settle(this.#core, this.#notices, this.#pingPong)
     await readyGit(this.#core, this.#notices)
     await endLeftovers(teamMarker(this.#o.root, ''), 2000)

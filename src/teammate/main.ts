@@ -12,6 +12,7 @@ import { beatMs, type FromThread, type ThreadData, type ToThread } from '../prot
 import { teamMarker } from '../sandbox/leftover.ts'
 import { makeShell } from '../sandbox/make-shell.ts'
 import { makeView } from '../sandbox/view.ts'
+import { learnedOf, readLearned } from '../store/learned.ts'
 import { pickTools } from '../tools/index.ts'
 import { compactionOf } from './compacting.ts'
 import { sharedGate } from './gate.ts'
@@ -42,9 +43,20 @@ const main = async (): Promise<void> => {
 
   const { config, keyEnv } = unwrap(resolveModel(member.model, process.env))
   const apiKey = keyEnv === null ? undefined : process.env[keyEnv]
-  const model = openModel({ config, apiKey, idleMs: limits.modelIdleSeconds * 1000 })
-  const tools = unwrap(pickTools(member.tools))
+  const { call, answer, close } = portCall(post)
   const warn = (text: string): void => post({ t: 'event', event: 'warning', info: { text } })
+  const { baseURL = '', name: modelName = '' } = config
+  const model = openModel({
+    config,
+    apiKey,
+    idleMs: limits.modelIdleSeconds * 1000,
+    learned: learnedOf(readLearned(root).models, baseURL, modelName),
+    onLearned: (learned, why) =>
+      void call('model.learn', { baseURL, name: modelName, learned, why }).then(kept => {
+        if (!kept.ok) warn(`what ${modelName} taught could not be kept: ${kept.fault.message}`)
+      }),
+  })
+  const tools = unwrap(pickTools(member.tools))
   const session = unwrap(
     Session.open(join(root, '.team', 'sessions', `${name}.jsonl`), clock, {
       tell: warn,
@@ -81,7 +93,6 @@ const main = async (): Promise<void> => {
     onChange: (changes, command) =>
       post({ t: 'event', event: 'outside.changed', info: { name, changes, command: command.slice(0, 200) } }),
   })
-  const { call, answer, close } = portCall(post)
   const gate = sharedGate(config.baseURL ?? model.label, clock, call)
 
   const warned = new Set<string>()

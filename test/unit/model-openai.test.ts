@@ -4,6 +4,7 @@ import { openaiModel } from '../../src/model/openai.ts'
 import { resetAfter } from '../../src/model/reset.ts'
 import { type Reply, type ScriptedServer, startScripted, strictFault } from '../../src/model/scripted.ts'
 import type { ModelConfig } from '../../src/protocol/config.ts'
+import { knownOf, type Learned, sayKnown } from '../../src/protocol/quirks.ts'
 
 let server: ScriptedServer | undefined
 afterEach(async () => {
@@ -14,16 +15,24 @@ afterEach(async () => {
 const tools: ToolSchema[] = [{ name: 'ls', description: 'list', parameters: { type: 'object', properties: {} } }]
 const user: ChatMessage[] = [{ role: 'user', text: 'hello' }]
 
-const open = async (script: Parameters<typeof startScripted>[0], config: ModelConfig = {}, idleMs = 3_600_000) => {
+const open = async (
+  script: Parameters<typeof startScripted>[0],
+  config: ModelConfig = {},
+  idleMs = 3_600_000,
+  learned: Learned = {},
+) => {
   server = await startScripted(script)
+  const taught: { what: Learned; why: string }[] = []
   const model = openaiModel({
     config: { name: 'm', baseURL: server.baseURL, ...config },
     apiKey: 'sk-secret-1',
     idleMs,
+    learned,
+    onLearned: (what, why) => taught.push({ what, why }),
   })
   const turn = (messages = user, signal = new AbortController().signal, with_ = tools) =>
     model.turn({ system: 'you are a test', messages, tools: with_, signal })
-  return { server, turn, model }
+  return { server, turn, model, taught }
 }
 
 describe('answers', () => {
@@ -233,6 +242,122 @@ describe('faults', () => {
     const never = await open(() => refuse('max_tokens is not supported'), { maxOutputTokens: 9 })
     expect((await never.turn()).fault).toMatchObject({ kind: 'bad_request' })
     expect(never.server.requests.length).toBeLessThan(4)
+  })
+})
+
+describe('F21 what an endpoint teaches', () => {
+  const refuse = (message: string): Reply => ({ status: 400, body: { error: { message } } })
+  const history: ChatMessage[] = [
+    { role: 'user', text: 'x' },
+    { role: 'assistant', text: '', calls: [{ id: 'a', name: 'ls', arguments: '{}' }], reasoning: 'hm' },
+    { role: 'tool', callId: 'a', name: 'ls', text: 'y' },
+    { role: 'assistant', text: '', calls: [{ id: 'b', name: 'ls', arguments: '{}' }] },
+    { role: 'tool', callId: 'b', name: 'ls', text: 'y' },
+  ]
+  const thoughts = (request: Readonly<Record<string, unknown>> | undefined) =>
+    ((request?.messages ?? []) as { role: string; reasoning_content?: string }[])
+      .filter(({ role }) => role === 'assistant')
+      .map(message => message.reasoning_content)
+
+  test('it is told once the endpoint took the request, all of it at once, without the key', async () => {
+    const script = (request: Readonly<Record<string, unknown>>): Reply => {
+      for (const name of ['max_tokens', 'temperature', 'stream_options'])
+        if (name in request) return refuse(`Unsupported parameter: '${name}' (key sk-secret-1)`)
+      return 'fine'
+    }
+    const one = await open(script, { maxOutputTokens: 9, temperature: 1 })
+    expect((await one.turn()).text).toBe('fine')
+    expect(one.taught).toEqual([
+      {
+        what: { maxTokensField: 'max_completion_tokens', temperature: false, streamUsage: false },
+        why: expect.not.stringContaining('sk-secret-1'),
+      },
+    ])
+    expect((await one.turn()).text).toBe('fine')
+    expect(one.taught).toHaveLength(1)
+    expect(one.server.requests).toHaveLength(5)
+  })
+  test('a switch that did not help is neither told nor kept', async () => {
+    const { server, turn, taught } = await open([refuse('max_tokens is invalid'), { status: 500 }, 'fine'], {
+      maxOutputTokens: 9,
+    })
+    expect((await turn()).fault).toMatchObject({ kind: 'overloaded' })
+    expect(taught).toEqual([])
+    expect((await turn()).text).toBe('fine')
+    expect(server.requests[2]).toHaveProperty('max_tokens')
+  })
+  test('what was learned before is done from the first request on, and config.json counts before it', async () => {
+    const learned: Learned = { maxTokensField: 'none', role: 'developer', temperature: false, streamUsage: false }
+    const one = await open(['fine'], { maxOutputTokens: 9, temperature: 1 }, undefined, learned)
+    await one.turn()
+    for (const name of ['max_tokens', 'max_completion_tokens', 'temperature', 'stream_options'])
+      expect(one.server.requests[0]).not.toHaveProperty(name)
+    expect(one.server.requests[0]?.messages[0]?.role).toBe('developer')
+    await server?.close()
+    const quirks = { maxTokensField: 'max_tokens', role: 'system', temperature: true, streamUsage: true } as const
+    const two = await open(['fine'], { maxOutputTokens: 9, temperature: 1, quirks }, undefined, learned)
+    await two.turn()
+    expect(two.server.requests[0]).toMatchObject({ max_tokens: 9, temperature: 1, stream_options: {} })
+    expect(two.server.requests[0]?.messages[0]?.role).toBe('system')
+    const parallel = await open(['fine'], { quirks: { parallelToolCalls: true } }, undefined, {
+      parallelToolCalls: 'refused',
+    })
+    await parallel.turn()
+    expect(parallel.server.requests[0]).not.toHaveProperty('parallel_tool_calls')
+  })
+  test('the role of the first message is switched both ways, and not in circles', async () => {
+    const only = (role: string) => (request: Readonly<Record<string, unknown>>) =>
+      (request.messages as { role: string }[])[0]?.role === role
+        ? 'fine'
+        : refuse(`messages[0].role does not support '${role === 'system' ? 'developer' : 'system'}' with this model`)
+    const one = await open(only('developer'))
+    expect((await one.turn()).text).toBe('fine')
+    expect(one.taught).toMatchObject([{ what: { role: 'developer' } }])
+    await server?.close()
+    const two = await open(only('system'), {}, undefined, { role: 'developer' })
+    expect((await two.turn()).text).toBe('fine')
+    expect(two.taught).toMatchObject([{ what: { role: 'system' } }])
+    await server?.close()
+    const neither = await open(request =>
+      refuse(`role '${(request.messages as { role: string }[])[0]?.role}' is not supported`),
+    )
+    expect((await neither.turn()).fault).toMatchObject({ kind: 'bad_request' })
+    expect(neither.server.requests).toHaveLength(2)
+  })
+  test('thoughts go back where the endpoint asks for them, with every call, and stay away where it refuses them', async () => {
+    const wants = await open(request =>
+      thoughts(request).every(each => each !== undefined)
+        ? 'fine'
+        : refuse('The reasoning_content in the thinking mode must be passed back to the API.'),
+    )
+    expect((await wants.turn(history)).text).toBe('fine')
+    expect(thoughts(wants.server.requests[1])).toEqual(['hm', ''])
+    expect(wants.taught).toMatchObject([{ what: { reasoningBack: true } }])
+    await server?.close()
+    const missing = await open([refuse('Missing `reasoning_content` field in the assistant message at index 1'), 'ok'])
+    expect((await missing.turn(history)).text).toBe('ok')
+    await server?.close()
+    const refuses = await open(
+      request =>
+        thoughts(request).some(each => each !== undefined)
+          ? refuse('messages[1]: reasoning_content is not supported in the input')
+          : 'fine',
+      { quirks: { reasoningBack: true } },
+    )
+    expect((await refuses.turn(history)).text).toBe('fine')
+    expect(refuses.taught).toMatchObject([{ what: { reasoningBack: false } }])
+    await server?.close()
+    const never = await open(() => refuse('reasoning_content must be passed back'), {})
+    expect((await never.turn(history)).fault).toMatchObject({ kind: 'bad_request' })
+    expect(never.server.requests).toHaveLength(2)
+  })
+  test('who says so is told in words', () => {
+    const known = knownOf({ temperature: false }, { role: 'developer', temperature: true }, { reasoningBack: true })
+    expect(sayKnown(known)).toEqual([
+      'no temperature (config)',
+      'the role developer (learned)',
+      'thoughts go back (preset)',
+    ])
   })
 })
 

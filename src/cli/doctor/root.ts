@@ -1,9 +1,11 @@
 import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { ok, type Result } from '../../lib/result.ts'
-import { resolveModel } from '../../model/index.ts'
+import { knownFor, resolveModel } from '../../model/index.ts'
+import { sayKnown } from '../../protocol/quirks.ts'
 import type { Probe } from '../../sandbox/shell.ts'
 import { openReadOnly } from '../../store/index.ts'
+import { learnedOf, readLearned } from '../../store/learned.ts'
 import { checkPlaces } from '../../store/places.ts'
 import { type LoadedConfig, layout, loadConfig } from '../../store/root.ts'
 import { clientSocket } from '../../store/rpc/socket-path.ts'
@@ -55,7 +57,7 @@ export const rootChecks = async (cli: Cli, root: string, probe: Probe, isFixing:
       detail: 'config.json requires a sandbox and none works here: commands and verify are refused',
       remedy: probe.remedy ?? 'Set "sandbox": "prefer" or "off" in config.json.',
     })
-  checks.push(...models(cli, loaded.value), await daemon(root), ...(await journal(cli, root)), ...left(root))
+  checks.push(...models(cli, root, loaded.value), await daemon(root), ...(await journal(cli, root)), ...left(root))
   checks.push(...(await repositoryChecks(cli, root, loaded.value)))
   checks.push(...(await savedChecks(cli, root, loaded.value)))
   if (isFixing) {
@@ -80,8 +82,16 @@ const writable = (root: string): Check => {
   }
 }
 
-const models = (cli: Cli, { members }: LoadedConfig): Check[] => {
+const models = (cli: Cli, root: string, { members }: LoadedConfig): Check[] => {
   const checks: Check[] = []
+  const { models: learned, damage } = readLearned(root)
+  if (damage !== null)
+    checks.push({
+      what: 'learned of models',
+      state: 'warn',
+      detail: damage,
+      remedy: 'Delete it: what endpoints refuse is learned again.',
+    })
   const seen = new Set<string>()
   for (const member of members) {
     const resolved = resolveModel(member.model, cli.env)
@@ -106,7 +116,10 @@ const models = (cli: Cli, { members }: LoadedConfig): Check[] => {
             detail: 'none is set: only tasks written as runbooks can be carried out',
             remedy: 'export OPENAI_API_KEY=…, or set "model" in config.json.',
           }
-        : good('model', label),
+        : good(
+            'model',
+            [label, ...sayKnown(knownFor(config, learnedOf(learned, config.baseURL, config.name)))].join('; '),
+          ),
     )
   }
   return checks

@@ -156,6 +156,8 @@ const words: Partial<Record<EventType, Say>> = {
   'teammate.renewed': info => `starts anew with what changed in config.json: ${text(info.keys)}`,
   'context.compacted': info =>
     `put its conversation together, ${text(info.before)} tokens to ${text(info.after)}; all of it is in ${text(info.transcript)}`,
+  'model.learned': info =>
+    `learned how ${text(info.model)} wants its requests (${text(info.what)})${because(info.why)}`,
   'model.failed': info => `model call failed${because(info.message ?? info.kind)}`,
   'work.rescued': info => `kept uncommitted work of ${text(info.name)}${because([info.refs].flat().join(', '))}`,
   'work.restored': info =>
