@@ -155,6 +155,7 @@ export class Context {
         return
       case 'todo':
       case 'blank':
+      case 'spent':
         return
     }
   }

@@ -65,6 +65,8 @@ export const Entry = z.discriminatedUnion('k', [
   }),
   /** An answer without words and calls: all that is left of it is what it used. */
   z.object({ k: z.literal('blank'), at: z.string(), usage: UsageEntry, sent: z.string().optional() }),
+  /** What a call of the model used that a subagent made, before that does anything with the answer. */
+  z.object({ k: z.literal('spent'), v: z.literal(2), at: z.string(), sub: z.string(), usage: UsageEntry }),
   z.object({ k: z.literal('tool.start'), at: z.string(), id: z.string(), name: z.string() }),
   z.object({
     k: z.literal('tool.result'),

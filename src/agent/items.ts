@@ -36,6 +36,8 @@ export const Item = z.discriminatedUnion('k', [
     body: z.string(),
   }),
   z.object({ k: z.literal('note'), text: z.string() }),
+  /** What a subagent is asked: nothing stands beside it, so it needs no frame. */
+  z.object({ k: z.literal('prompt'), text: z.string() }),
   /** What the teammate itself made of the conversation that this takes the place of. */
   z.object({ k: z.literal('summary'), text: z.string() }),
 ])
@@ -60,6 +62,8 @@ const one = (item: Item): string => {
     }
     case 'request':
       return `<request id="${attribute(item.id)}" type="${attribute(item.type)}" from="${attribute(item.from)}">\n${body(item.title)}\n${body(item.body)}\n</request>`
+    case 'prompt':
+      return item.text
     case 'note':
       return `<note>${body(item.text)}</note>`
     case 'summary':

@@ -196,20 +196,23 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     }
     nudged = 0
     const calls = turn.calls.map(call => ({ ...call, id: freshId(call.id, context.callIds) }))
-    const ready = calls.map(call => readied(o, call))
+    const groups = grouped(calls.map(call => readied(o, call)))
     // What begins stands in the journal with what came before it: one flush for both.
-    session.append(said(session, turn, calls, size), ...starts(ready[0]))
+    session.append(said(session, turn, calls, size), ...starts(groups[0]))
     o.on.usage()
     o.on.progress()
-    for (const [i, one] of ready.entries()) {
-      const { call } = one
-      const result = await run(o, one)
-      session.append(
-        { k: 'tool.result', id: call.id, name: call.name, text: result.text, isError: result.isError },
-        ...(signal.aborted ? [] : starts(ready[i + 1])),
-      )
-      o.on.tool(call, result)
-      o.on.progress()
+    for (const [i, group] of groups.entries()) {
+      const running = group.map(one => ({ call: one.call, ends: run(o, one) }))
+      // In the order of the calls, whichever ends first.
+      for (const [j, { call, ends }] of running.entries()) {
+        const result = await ends
+        session.append(
+          { k: 'tool.result', id: call.id, name: call.name, text: result.text, isError: result.isError },
+          ...(signal.aborted || j + 1 < running.length ? [] : starts(groups[i + 1])),
+        )
+        o.on.tool(call, result)
+        o.on.progress()
+      }
     }
   }
 }
@@ -224,7 +227,7 @@ const said = (session: Session, turn: Turn, calls: readonly ToolCall[], sent: nu
 })
 
 /** As the endpoint counted it; where it did not, by the size of what was sent and of what came. */
-const usedBy = ({ usage, text, reasoning = '', calls }: Turn, sent: number) =>
+export const usedBy = ({ usage, text, reasoning = '', calls }: Turn, sent: number) =>
   usage ?? {
     input: sent,
     cachedInput: 0,
@@ -260,8 +263,20 @@ const readied = (o: TurnOptions, call: ToolCall): Ready => {
   return { call, tool, args: JSON.parse(call.arguments) }
 }
 
-const starts = (ready: Ready | undefined): NewEntry[] =>
-  ready && 'tool' in ready ? [{ k: 'tool.start', id: ready.call.id, name: ready.call.name }] : []
+/** Each call by itself, but those that may run side by side together. */
+const grouped = (all: readonly Ready[]): Ready[][] => {
+  const isBeside = (ready: Ready) => 'tool' in ready && ready.tool.sideBySide === true
+  const groups: Ready[][] = []
+  for (const ready of all) {
+    const last = groups.at(-1)
+    if (last?.every(isBeside) && isBeside(ready)) last.push(ready)
+    else groups.push([ready])
+  }
+  return groups
+}
+
+const starts = (group: readonly Ready[] = []): NewEntry[] =>
+  group.flatMap(ready => ('tool' in ready ? [{ k: 'tool.start', id: ready.call.id, name: ready.call.name }] : []))
 
 /** Runs a call whose start stands in the journal. */
 const run = async (o: TurnOptions, ready: Ready): Promise<ToolResult> => {

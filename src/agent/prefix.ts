@@ -59,6 +59,23 @@ export const prefixSections = (parts: PrefixParts): { readonly part: PrefixPart;
   return sections.filter(([, text]) => text !== '').map(([part, text]) => ({ part, text }))
 }
 
+/**
+ * The system message of a subagent: what binds its teammate binds it too; of the team and of any conversation it knows nothing. No
+ * name in it, so that those of teammates with the same rules share a provider's cache.
+ */
+export const subagentPrefix = ({ mode, teamRules, ownRules }: PrefixParts): string =>
+  [
+    [
+      'You are a subagent: you do the one thing that you are asked, in a conversation of your own. You act by calling tools; text alone changes nothing.',
+      `You work in repo/, ${mode === 'git' ? 'the clone of who asked you' : 'a directory that a team shares'}, as it lies there. Others may be at work in it beside you: touch only what you are asked about, and commit only if you are asked to. \`ls\` shows what else you can see.`,
+      'The text that you end with, without a tool call, is all that goes back: say in at most 20 lines what you found or did, and only what you have seen to be so. Put anything longer into a file in out/ and name its path. A <note> comes from the program that runs you.',
+    ].join('\n'),
+    section('Rules of the team', teamRules),
+    section('Rules for you', ownRules),
+  ]
+    .filter(text => text !== '')
+    .join('\n\n')
+
 const section = (title: string, text: string): string => {
   const said = text
     .replace(/^\uFEFF/, '')

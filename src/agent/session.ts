@@ -97,7 +97,7 @@ export class Session {
   get untouched(): number | null {
     return this.#untouched
   }
-  /** Tokens and calls of this session, over every thread that ran it. */
+  /** Tokens and calls of this session and of its subagents, over every thread that ran it. */
   get usage(): Usage & { readonly calls: number } {
     return this.#usage
   }
@@ -278,7 +278,7 @@ export class Session {
     // With the task, or with the turn where there is none, a list has served its turn.
     else if (entry.k === 'task.end' || (entry.k === 'turn' && entry.step === 'start' && !this.context.task))
       this.#untouched = null
-    if (entry.k === 'assistant' || entry.k === 'blank' || entry.k === 'compacted') {
+    if (entry.k === 'assistant' || entry.k === 'blank' || entry.k === 'compacted' || entry.k === 'spent') {
       this.#usage.calls++
       this.#usage.input += entry.usage?.input ?? 0
       this.#usage.cachedInput += entry.usage?.cachedInput ?? 0

@@ -21,6 +21,8 @@ export interface ToolContext {
   readonly todo: TodoList
   /** The conversation is put together before the next round, about this above all. Why not, or null. */
   readonly compact: (focus: string | null) => string | null
+  /** Gives a piece of work to a subagent and returns what it ends with. Null in a subagent: it starts none, and asks nobody. */
+  readonly subagent: ((prompt: string) => Promise<ToolResult>) | null
   /** Revisions of files as last read, by absolute path (SHA-256), so that an edit of a changed file is refused. */
   readonly read: Map<string, string>
   readonly limits: { commandSeconds: number; outputBytes: number; outputMaxBytes: number }
@@ -47,6 +49,8 @@ export const error = (text: string): ToolResult => ({ text: `error: ${text}`, is
 
 export interface Tool {
   readonly schema: ToolSchema
+  /** Calls of it that stand one after the other in an answer run side by side. */
+  readonly sideBySide?: boolean
   /** Validates and runs. Bad arguments are an error result; a throw is a bug, caught by the loop and told as one. */
   run(args: unknown, context: ToolContext): Promise<ToolResult>
 }
@@ -60,11 +64,13 @@ export const defineTool = <S extends z.ZodObject>(tool: {
   name: string
   description: string
   input: S
+  sideBySide?: boolean
   run: (args: z.infer<S>, context: ToolContext) => Promise<ToolResult> | ToolResult
 }): Tool => {
   const parameters = shown(z.toJSONSchema(tool.input, { io: 'input', target: 'draft-7' }))
   return {
     schema: { name: tool.name, description: tool.description, parameters: parameters as Record<string, unknown> },
+    ...(tool.sideBySide && { sideBySide: true }),
     async run(args, context) {
       const parsed = tool.input.safeParse(args)
       if (!parsed.success) {

@@ -39,6 +39,7 @@ const limitKeys: { readonly [K in keyof Limits]-?: When } = {
   modelIdleSeconds: 'anew',
   modelRetries: 'anew',
   rounds: 'anew',
+  subagentRounds: 'anew',
   sameCalls: 'anew',
   callsWithoutEffect: 'anew',
   stuckSeconds: 'later',

@@ -63,6 +63,8 @@ export const Limits = z.strictObject({
   modelCalls: z.number().int().min(1).max(1000).optional(),
   /** Rounds of one turn. */
   rounds: z.number().int().min(1).default(200),
+  /** Rounds of a subagent, before it is asked for its answer as things stand. */
+  subagentRounds: z.number().int().min(1).default(30),
   /** The same call of a tool with the same result so often in a row is a loop: the model is told. At three times that its turn ends. */
   sameCalls: z.number().int().min(2).default(8),
   /** So many calls of the model in a row from which nothing came that lasts are one too, in the same way. */
@@ -176,6 +178,7 @@ export const defaultTools = [
   'message',
   'read_file',
   'request',
+  'subagent',
   'task',
   'todo',
   'write_file',

@@ -61,6 +61,8 @@ export const eventTypes = [
   'model.failed',
   'model.learned',
   'context.compacted',
+  'subagent.started',
+  'subagent.ended',
   'command.started',
   'command.ended',
   'command.orphan',

@@ -107,7 +107,12 @@ export const rpcMethods = {
   'permission.remove': z.strictObject({ id: z.string() }),
 
   /** Before a call of the model: may it take about so many tokens? What it takes is kept free until it is told, or the next is asked about. */
-  'budget.reserve': z.strictObject({ input: z.number().min(0), output: z.number().min(0) }),
+  'budget.reserve': z.strictObject({
+    input: z.number().min(0),
+    output: z.number().min(0),
+    /** For a call of this subagent, beside those of others. */
+    sub: z.string().optional(),
+  }),
   /**
    * Before a call of the model is made: answered when there is a place for it (`limits.modelCalls`). `call`: its caller's number for it.
    * It is told when the call has ended, or is given up.

@@ -89,8 +89,8 @@ export const FromThread = z.discriminatedUnion('t', [
     context: z.number().nullable(),
     /** The task that they were used for since the last time. */
     task: z.string().nullable(),
-    /** The call that they were used by; null where it is told again after a restart. */
-    call: z.object({ stop: z.string(), calls: z.array(z.string()) }).nullable(),
+    /** The call that they were used by, of this subagent where it was one's; null where it is told again after a restart. */
+    call: z.object({ stop: z.string(), calls: z.array(z.string()), sub: z.string().optional() }).nullable(),
   }),
   /** It works on this task and gets nowhere, in words; null: it got on after all. */
   z.object({ t: z.literal('stall'), task: z.string(), text: z.string().nullable() }),

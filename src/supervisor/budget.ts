@@ -28,10 +28,16 @@ import type { Tasks } from './tasks.ts'
 /** What a thread tells of what its session used in all, and by which call. */
 export interface Told extends Used {
   readonly task: string | null
-  readonly call: { readonly stop: string; readonly calls: readonly string[] } | null
+  readonly call: { readonly stop: string; readonly calls: readonly string[]; readonly sub?: string | undefined } | null
 }
 
 type Amounts = Readonly<Record<Unit, number>>
+/** What is kept free for a call that is made now. */
+interface Reserved {
+  readonly name: string
+  readonly task: string | null
+  readonly need: Amounts
+}
 /** One cap, as it holds for a call of one teammate. */
 interface Cap {
   readonly scope: Scope
@@ -69,8 +75,8 @@ export class Budget {
   readonly #usedFor = new Map<string, UsedFor>()
   /** What each teammate's session had used when it was counted last, and at which count. */
   readonly #seen = new Map<string, { readonly n: number; readonly seen: Used }>()
-  /** The call that each teammate is making, at most one. */
-  readonly #reserved = new Map<string, Amounts>()
+  /** The call that each teammate, and each subagent of one, is making, at most one each. */
+  readonly #reserved = new Map<string, Reserved>()
   /** What was approved, by cap. */
   readonly #raises = new Map<string, number>()
   /** Who rests, since the human said no to more than this cap. */
@@ -97,7 +103,7 @@ export class Budget {
 
   /** What the session of `name` used by now. Told again, it changes nothing. */
   heard(name: string, { task, call, ...told }: Told): void {
-    if (call !== null) this.#reserved.delete(name)
+    if (call !== null) this.#reserved.delete(caller(name, call.sub))
     const used: Used = {
       input: told.input,
       cachedInput: told.cachedInput,
@@ -133,9 +139,10 @@ export class Budget {
     this.#count(value, rec?.value)
   }
 
-  /** The call that `name` was making has ended, or will tell nothing any more. */
-  release(name: string): void {
-    this.#reserved.delete(name)
+  /** The call that this subagent of `name` was making has ended, or will tell nothing any more; without `sub` all of `name`. */
+  release(name: string, sub?: string): void {
+    for (const [key, reserved] of this.#reserved)
+      if (sub === undefined ? reserved.name === name : key === caller(name, sub)) this.#reserved.delete(key)
   }
 
   /**
@@ -144,16 +151,17 @@ export class Budget {
    */
   reserve(
     name: string,
-    { input, output }: { readonly input: number; readonly output: number },
+    { input, output, sub }: { readonly input: number; readonly output: number; readonly sub?: string | undefined },
   ): Result<OverBudget | null> {
     const task = this.#tasks.inHand(name)?.value.id ?? null
     const price = this.#roster.find(name)?.price ?? null
     const need = { tokens: input + output, cost: costOf({ input, cachedInput: 0, output }, price) }
-    this.#reserved.delete(name)
+    const who = caller(name, sub)
+    this.#reserved.delete(who)
     const over = this.#caps(name, task).find(({ cap, spent, reserved, unit }) => spent + reserved + need[unit] > cap)
     this.#resting.delete(name)
     if (over) return this.#ask(name, task, over, need)
-    this.#reserved.set(name, need)
+    this.#reserved.set(who, { name, task, need })
     return ok(null)
   }
 
@@ -208,12 +216,15 @@ export class Budget {
   }
 
   #caps(name: string, task: string | null): Cap[] {
-    const others = [...this.#reserved].filter(([other]) => other !== name)
-    const reserved = (unit: Unit) => others.reduce((sum, [, each]) => sum + each[unit], 0)
+    const others = [...this.#reserved.values()]
+    const beside = (counts: (each: Reserved) => boolean) => (cap: Cap) => ({
+      ...cap,
+      reserved: others.filter(counts).reduce((sum, { need }) => sum + need[cap.unit], 0),
+    })
     return [
-      ...this.#on('team', teamName).map(cap => ({ ...cap, reserved: reserved(cap.unit) })),
-      ...this.#on('teammate', name),
-      ...(task === null ? [] : this.#on('task', task)),
+      ...this.#on('team', teamName).map(beside(() => true)),
+      ...this.#on('teammate', name).map(beside(each => each.name === name)),
+      ...(task === null ? [] : this.#on('task', task).map(beside(each => each.task === task))),
     ]
   }
 
@@ -325,6 +336,8 @@ const split = (value: Spending): UsedFor => {
   return { work: minus(all, coordination), coordination, cost }
 }
 
+/** A teammate's name has no `/`. */
+const caller = (name: string, sub: string | undefined): string => (sub === undefined ? name : `${name}/${sub}`)
 const key = (scope: Scope, of: string): string => `${scope}/${of}`
 const capKey = ({ scope, of, unit }: Pick<BudgetData, 'scope' | 'of' | 'unit'>): string => `${key(scope, of)}/${unit}`
 

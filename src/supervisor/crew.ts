@@ -222,7 +222,8 @@ export class Crew {
     // Into the hub with it, where it is safe from what becomes of the clone; that is what the journal says then.
     else if (message.t === 'event' && message.event === 'work.rescued') keepRescued(core, name).catch(this.#o.onFailure)
     else if (message.t === 'event') {
-      if (message.event === 'model.failed') core.budget.release(name)
+      if (message.event === 'model.failed' || message.event === 'subagent.ended')
+        core.budget.release(name, typeof message.info.sub === 'string' ? message.info.sub : undefined)
       // A thread's own words may carry what a command printed; the journal must not hold a secret.
       const info = JSON.parse(redact(JSON.stringify(message.info))) as Record<string, unknown>
       store.note({ event: message.event, by: name, info })

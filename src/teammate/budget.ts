@@ -57,4 +57,12 @@ export class Budget {
     else parking.park(over.request)
     return over.why
   }
+
+  /** The same for a call of a subagent, which ends where it may not: its teammate waits for what a person is asked then. */
+  async subagentMayCall(sub: string, input: number): Promise<string | null> {
+    const { call, parking, answer } = this.#o
+    const over = unwrap(await call('budget.reserve', { input, output: answer, sub }))
+    if (over?.request) parking.park(over.request)
+    return over?.why ?? null
+  }
 }

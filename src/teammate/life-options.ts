@@ -69,6 +69,8 @@ export interface LifeOptions {
   readonly clock: Clock
   /** The system message as the files on disk make it now. */
   readonly prefix: () => string
+  /** That of a subagent. */
+  readonly subagentPrefix: () => string
   /** How its conversation is put together; null where it is not. */
   readonly compaction?: Compaction | null
   readonly backoff?: Backoff

@@ -15,15 +15,12 @@ import { nextReview } from './reading.ts'
 import { sessionNews, standing } from './recover.ts'
 import { answerHuman } from './reply.ts'
 import { Stopping } from './shutdown.ts'
+import { Subagents } from './subagent.ts'
 import { writeTaskFile } from './task-file.ts'
 import { Voice } from './voice.ts'
-import { Waits } from './wait.ts'
+import { mostParks, Waits } from './wait.ts'
 import { watched } from './watched.ts'
-import { circling, gaveUp, interruptedNote, note, reminder, sayFault, taskItem } from './words.ts'
-
-/** How often a turn may end without ending the task, and how often every retry may fail, before the task is given up. */
-const mostReminders = 2
-const mostParks = 5
+import { circling, gaveUp, interruptedNote, mostReminders, note, reminder, sayFault, taskItem } from './words.ts'
 
 /**
  * The life of one teammate, from `ready` to its end:
@@ -46,6 +43,7 @@ export class Life {
   readonly #budget: Budget
   readonly #stopping: Stopping
   readonly #chapters: Chapters
+  readonly #subagents: Subagents
   readonly #read = new Map<string, string>()
   readonly #notes: string[] = []
   #next: AssignedTask | null = null
@@ -103,6 +101,8 @@ export class Life {
     })
     const answer = o.member.model.maxOutputTokens
     this.#budget = new Budget({ call: o.call, parking: this.#parking, intake: this.#intake, answer })
+    const endsHere = () => this.#ending ?? this.#left?.how ?? null
+    this.#subagents = new Subagents(o, { voice: this.#voice, budget: this.#budget, endsHere })
   }
 
   /** For the heartbeat. */
@@ -133,7 +133,7 @@ export class Life {
       case 'mail':
         this.#intake.due = true
         this.#broken = null
-        if (message.urgent && this.#voice.isUnheard) void this.#endUnheard()
+        if (message.urgent && (this.#voice.isUnheard || this.#subagents.isAtWork)) void this.#endUnheard()
         break
       case 'stop':
         this.#ending = message.reason
@@ -164,6 +164,7 @@ export class Life {
   #drain(reason: string): void {
     this.#ending ??= `shutdown approved: ${reason}`
     this.#voice.show('draining')
+    this.#subagents.drain(reason)
   }
 
   /** After a crash: what the journal says, held against what the holder says. Does it go on with something but a task? */
@@ -171,6 +172,7 @@ export class Life {
     const { session, member } = this.#o
     const { context } = session
     this.#voice.usage()
+    this.#subagents.recover()
     const news = await sessionNews(this.#o.call, member.name, session)
     if (news) this.#voice.event(news.event, { text: news.text })
     if (session.isNew) session.begin(this.#o.prefix(), false)
@@ -376,7 +378,7 @@ export class Life {
   #toolContext(signal: AbortSignal): ToolContext {
     const task = () => (this.#left ? null : (this.#inHand ?? this.#known))
     const park = (request: string) => this.#parking.park(request)
-    return { ...toolPlace(this.#o), call: this.#call, read: this.#read, signal, park, task }
+    return this.#subagents.given({ ...toolPlace(this.#o), call: this.#call, read: this.#read, signal, park, task })
   }
 
   /** Is there a reason to end a wait early? What is only looked at enters the context at the next boundary. */

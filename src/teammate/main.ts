@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
-import { buildPrefix } from '../agent/prefix.ts'
+import { buildPrefix, type PrefixParts, subagentPrefix } from '../agent/prefix.ts'
 import { readPrefixParts } from '../agent/prefix-files.ts'
 import { Session } from '../agent/session.ts'
 import { clock, delay } from '../lib/clock.ts'
@@ -97,13 +97,13 @@ const main = async (): Promise<void> => {
 
   const warned = new Set<string>()
   let { told } = data
-  const prefix = (): string => {
+  const parts = (): PrefixParts => {
     const { role, systemPrompt, teammates, lead } = told
     const { parts, warnings } = readPrefixParts(root, { name, role, systemPrompt }, { teammates, lead, mode })
     for (const text of warnings)
       if (!warned.has(text)) post({ t: 'event', event: 'config.warning', info: { name, text } })
     for (const text of warnings) warned.add(text)
-    return buildPrefix(parts)
+    return parts
   }
 
   const made: LifeOptions = {
@@ -119,7 +119,8 @@ const main = async (): Promise<void> => {
     view,
     gate,
     clock,
-    prefix,
+    prefix: () => buildPrefix(parts()),
+    subagentPrefix: () => subagentPrefix(parts()),
   }
   const compaction = compactionOf(made)
   const life = new Life({ ...made, compaction })

@@ -91,7 +91,7 @@ const judged = (pace: Pace, count: number, bound: number, text: string, late: st
   over: pace.over ?? late ?? (count < patience * bound ? null : text),
 })
 
-type ToolStep = Extract<Step, { k: 'tool' }>
+export type ToolStep = Extract<Step, { k: 'tool' }>
 
 /** Was it to end the task? */
 const ends = ({ name, args }: ToolStep): boolean =>
@@ -104,7 +104,7 @@ const asks = ({ name, args, isError }: ToolStep): boolean =>
 const writers: ReadonlySet<string> = new Set(['write_file', 'edit_file', 'message'])
 
 /** Did something come of this call that outlives it? Of a command only a commit is known to. */
-const lasts = ({ name, args, text, isError }: ToolStep): boolean => {
+export const lasts = ({ name, args, text, isError }: ToolStep): boolean => {
   if (isError) return false
   // To take back what one asked for is no step further; to decide or answer is one for somebody.
   if (name === 'request') return !/"action"\s*:\s*"withdraw"/.test(args ?? '')

@@ -2,17 +2,19 @@ import type { TurnOptions } from '../agent/loop.ts'
 import type { Session } from '../agent/session.ts'
 import type { Tool } from '../agent/tool.ts'
 import { type Clock, iso } from '../lib/clock.ts'
-import type { Model, ToolCall } from '../model/model.ts'
+import type { Model, ModelFault, ToolCall, Turn } from '../model/model.ts'
 import type { Limits, Member } from '../protocol/config.ts'
 import type { Waiting } from '../protocol/teammate.ts'
 import type { FromThread } from '../protocol/thread.ts'
 import { switchMs } from './branch.ts'
-import { advance, atStart, type Step } from './stall.ts'
+import { advance, atStart, lasts, type Step } from './stall.ts'
 
 type State = Extract<FromThread, { t: 'state' }>['state']
 
 /** A wait for the model shorter than this is not worth a word on a screen. */
 const shownWaitMs = 3000
+/** In seconds, since a heartbeat carries a number of them. */
+const longestWait = 86_400
 
 /** What a thread tells the daemon of itself: its state where that changes, events, what it used. */
 export class Voice {
@@ -27,12 +29,16 @@ export class Voice {
   }
   readonly #onStall: (text: string) => void
   #shown = ''
+  #state: State | null = null
   #task: string | null = null
   #pace = atStart
   /** Its task has left the hand, and the turn goes on. */
   #hasLeft = false
   #moves = 0
   #mayTake = 0
+  /** Subagents that are at work: how long what each does now may take, and for what of its model it waits. */
+  readonly #subs = new Map<string, { readonly mayTake: number; readonly waits: Waiting | null }>()
+  #subsWait = false
   /** A call of the model goes on: `silent` as long as nothing of its answer came. */
   #asking: 'silent' | 'heard' | null = null
   /** The call whose usage is told next. */
@@ -61,7 +67,8 @@ export class Voice {
 
   /** For the heartbeat, see `FromThread`. */
   get pulse(): { progress: number; moves: number; mayTake: number } {
-    return { progress: this.progress, moves: this.#moves, mayTake: this.#mayTake }
+    const mayTake = Math.max(this.#mayTake, ...[...this.#subs.values()].map(sub => sub.mayTake))
+    return { progress: this.progress, moves: this.#moves, mayTake }
   }
 
   /** Why the turn is to end, since it goes on getting nowhere; null while it may go on. */
@@ -82,6 +89,7 @@ export class Voice {
     const shown = JSON.stringify([state, waiting])
     if (shown === this.#shown) return
     this.#shown = shown
+    this.#state = state
     this.#o.post({ t: 'state', state, waiting })
   }
 
@@ -147,11 +155,10 @@ export class Voice {
   get ofTurn(): Omit<TurnOptions['on'], 'answers'> {
     return {
       begins: call => {
-        const { modelIdleSeconds, commandSeconds } = this.#o.limits
         this.#asking = call === null ? 'silent' : null
         this.#calls++
         this.#moves++
-        this.#mayTake = call === null ? modelIdleSeconds : (askedFor(call) ?? commandSeconds)
+        this.#mayTake = this.#timeFor(call)
       },
       content: () => {
         this.#asking = 'heard'
@@ -166,14 +173,7 @@ export class Voice {
         this.#calls++
         this.#asking = 'silent'
         if (ms === null) this.show('working')
-        else if (ms === Number.POSITIVE_INFINITY)
-          this.show('waiting', { what: 'its turn to call the model (limits.modelCalls)', whom: 'the team' })
-        else if (ms >= shownWaitMs)
-          this.show('waiting', {
-            what: fault ? `the model (${fault.kind})` : 'the model',
-            whom: this.#o.model.label,
-            until: iso(this.#o.clock.wall() + ms),
-          })
+        else if (ms >= shownWaitMs) this.show('waiting', this.#waitFor(ms, fault))
       },
       progress: () => {
         this.#moves++
@@ -190,12 +190,87 @@ export class Voice {
         this.event('teammate.tool', { tool: name, ok: !isError })
         this.#step({ k: 'tool', name, args, text, isError })
       },
-      bug: (tool, thrown) =>
-        this.event('warning', {
-          text: `tool ${tool} threw`,
-          stack: thrown instanceof Error ? thrown.stack : String(thrown),
-        }),
+      bug: (tool, thrown) => this.#bug(tool, thrown),
     }
+  }
+
+  /** The same of a subagent, one of several at once. `spent`: its model answered, and nothing follows from that before. */
+  ofSubagent(sub: string, spent: (turn: Turn) => void): TurnOptions['on'] {
+    const { modelIdleSeconds } = this.#o.limits
+    return {
+      begins: call => this.#subagent(sub, this.#timeFor(call)),
+      content: () => {
+        this.#moves++
+      },
+      text: () => undefined,
+      waiting: (ms, fault) =>
+        ms === null
+          ? this.#subagent(sub, modelIdleSeconds)
+          : this.#subagent(sub, ms / 1000, ms < shownWaitMs ? null : this.#waitFor(ms, fault)),
+      progress: () => {
+        this.#moves++
+        this.progress++
+      },
+      usage: () => undefined,
+      answers: async () => undefined,
+      called: turn => {
+        const { fault, stop, calls } = turn
+        if (stop !== 'error') {
+          spent(turn)
+          this.#call = { stop, calls: calls.map(call => call.name), sub }
+          this.usage()
+        } else if (fault?.kind !== 'aborted')
+          this.event('model.failed', { sub, kind: fault?.kind ?? 'malformed', message: fault?.message ?? '' })
+      },
+      tool: ({ name, arguments: args }, { text, isError }) => {
+        this.event('teammate.tool', { sub, tool: name, ok: !isError })
+        const step = { k: 'tool', name, args, text, isError } as const
+        // Whether it goes round in circles is its own matter; what lasts of its work is work of its teammate.
+        if (lasts(step)) this.#step(step)
+      },
+      bug: (tool, thrown) => this.#bug(tool, thrown),
+    }
+  }
+
+  subagentEnded(sub: string): void {
+    this.#subs.delete(sub)
+    this.#moves++
+    this.#showSubs()
+  }
+
+  #subagent(sub: string, mayTake: number, waits: Waiting | null = null): void {
+    this.#subs.set(sub, { mayTake: Math.min(mayTake, longestWait), waits })
+    this.#moves++
+    this.#showSubs()
+  }
+
+  /** It waits where all of them do. */
+  #showSubs(): void {
+    const waits = [...this.#subs.values()].map(sub => sub.waits)
+    const [first = null] = waits.includes(null) ? [] : waits
+    if ((first !== null) === this.#subsWait) return
+    this.#subsWait = first !== null
+    // One that drains meanwhile is shown as that.
+    if (first === null && this.#state === 'waiting') this.show('working')
+    else if (first !== null) this.show('waiting', first)
+  }
+
+  /** Seconds that a call of the model (null) or of a tool may take before anything comes of it. */
+  #timeFor(call: ToolCall | null): number {
+    const { modelIdleSeconds, commandSeconds } = this.#o.limits
+    return call === null ? modelIdleSeconds : (askedFor(call) ?? commandSeconds)
+  }
+
+  #waitFor(ms: number, fault: ModelFault | null): Waiting {
+    if (ms === Number.POSITIVE_INFINITY)
+      return { what: 'its turn to call the model (limits.modelCalls)', whom: 'the team' }
+    const until = iso(this.#o.clock.wall() + ms)
+    return { what: fault ? `the model (${fault.kind})` : 'the model', whom: this.#o.model.label, until }
+  }
+
+  #bug(tool: string, thrown: unknown): void {
+    const stack = thrown instanceof Error ? thrown.stack : String(thrown)
+    this.event('warning', { text: `tool ${tool} threw`, stack })
   }
 }
 

@@ -16,6 +16,8 @@ export interface Waiter {
   readonly isEnding: () => boolean
 }
 
+/** How often every retry may fail, before what was at hand is given up. */
+export const mostParks = 5
 /** How often a clone is looked at again whose git is locked. */
 const lockMs = 5000
 

@@ -8,6 +8,8 @@ const longestDescription = 100_000
 
 export const sayFault = (fault: ModelFault): string => `${fault.kind}: ${fault.message}`
 
+/** How often a turn may end without ending the task, before that is given up. */
+export const mostReminders = 2
 export const reminder = (id: string, asked: readonly string[] = []): string =>
   asked.length > 0
     ? `Your turn ended, but you were asked about ${asked.join(', ')}, and nobody decides before you answer: request with action answer, its id and your answer as body; or withdraw it.`

@@ -61,6 +61,11 @@ const runPermitted = async (
   const { call } = context
   const use = await call('permission.use', { command })
   if (!use.ok) return refused(use.fault)
+  // Nobody would be there any more for the decision.
+  if (use.value.how === 'ask' && context.subagent === null)
+    return error(
+      `not allowed in a subagent: ${use.value.why}. Only the teammate itself can ask for it: end, and say that it is to run this command`,
+    )
   if (use.value.how === 'ask') {
     const asked = await openAndPark({ type: 'permission_request', data: { command } }, context)
     return asked.isError ? asked : said(`${asked.text}\nIt did not run: ${use.value.why}.`)

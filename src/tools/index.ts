@@ -9,6 +9,7 @@ import { ls, readFile, writeFile } from './files.ts'
 import { grep } from './grep.ts'
 import { message } from './message.ts'
 import { request } from './request.ts'
+import { subagent } from './subagent.ts'
 import { task } from './task.ts'
 import { todo } from './todo.ts'
 
@@ -23,10 +24,15 @@ export const defaultTools: readonly Tool[] = [
   message,
   readFile,
   request,
+  subagent,
   task,
   todo,
   writeFile,
 ].sort((a, b) => (a.schema.name < b.schema.name ? -1 : 1))
+
+/** What of a teammate's own tools its subagents have. */
+const ofSubagents: ReadonlySet<string> = new Set(['bash', 'edit_file', 'grep', 'ls', 'read_file', 'write_file'])
+export const subagentTools = (own: readonly Tool[]): Tool[] => own.filter(({ schema }) => ofSubagents.has(schema.name))
 
 /** The tools of these names, sorted by name and each once; all for null. A name that there is none of is a `config` fault. */
 export const pickTools = (names: readonly string[] | null): Result<Tool[]> => {

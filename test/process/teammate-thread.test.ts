@@ -134,6 +134,7 @@ test('a thread takes a task, works with the real tools, claims it done, and says
     'message',
     'read_file',
     'request',
+    'subagent',
     'task',
     'todo',
     'write_file',

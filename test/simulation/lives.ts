@@ -164,6 +164,7 @@ class LifeBody implements Actor {
       gate: localGate(world.time.clock),
       clock: world.time.clock,
       prefix: () => 'you are played',
+      subagentPrefix: () => 'you are a subagent',
       backoff: { baseMs: 10, capMs: 100 },
       parkMs: 1000,
     })

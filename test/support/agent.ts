@@ -55,6 +55,7 @@ export const toolContext = (session: Session, home: string): ToolContext => ({
   park: () => {},
   task: () => null,
   compact: () => null,
+  subagent: null,
   todo: { get: () => session.todo, set: items => session.setTodo(items) },
   read: new Map(),
   limits: { commandSeconds: 1, outputBytes: 1000, outputMaxBytes: 1000 },

@@ -37,6 +37,7 @@ export const toolContext = (
     park: () => {},
     task: () => null,
     compact: () => null,
+    subagent: async () => ({ text: 'nobody is there', isError: true }),
     todo: {
       get: () => items,
       set: next => {

@@ -135,6 +135,24 @@ describe('a cap', () => {
     expect(unwrap(core.budget.reserve('alice', need(900)))).toBeNull()
   })
 
+  test('keeps free what each of several subagents was promised, on every cap, until its call was heard of or it ended', () => {
+    const { core } = team({ teammate: { tokens: 1000 } })
+    const of = (sub: string, tokens: number) => unwrap(core.budget.reserve('alice', { ...need(tokens), sub }))
+    expect([of('a', 400), of('b', 400)]).toEqual([null, null])
+    expect(of('c', 400)).toMatchObject({ request: 'req_1', scope: 'teammate' })
+    // Another teammate has a cap of its own.
+    expect(unwrap(core.budget.reserve('bob', need(900)))).toBeNull()
+    // Asked again in the place of its own, not beside it.
+    expect(of('a', 500)).toBeNull()
+    core.budget.heard('alice', { ...told(100, 1), call: { stop: 'end', calls: [], sub: 'a' } })
+    expect(of('a', 400)).toBeNull()
+    core.budget.release('alice', 'b')
+    expect(of('b', 600)).toMatchObject({ scope: 'teammate' })
+    expect(of('b', 500)).toBeNull()
+    core.budget.release('alice')
+    expect(unwrap(core.budget.reserve('alice', need(900)))).toBeNull()
+  })
+
   test('asks the human once for each who waits, whoever `approvals` name, and nobody can ask or decide in a teammate’s name', async () => {
     const { core, handlers } = team({ team: { tokens: 1000 } }, { approvals: { permission_request: 'lead' } })
     for (let i = 0; i < 3; i++) core.budget.reserve('alice', need(2000))

@@ -91,6 +91,7 @@ const live = async (
     gate: localGate(clock),
     clock,
     prefix: () => 'you are alice',
+    subagentPrefix: () => 'you are a subagent',
     backoff: { baseMs: 1, capMs: 2 },
     parkMs: 5,
   }

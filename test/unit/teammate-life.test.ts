@@ -82,6 +82,7 @@ const live = async (
     gate: localGate(clock),
     clock,
     prefix: more.prefix ?? (() => 'you are alice'),
+    subagentPrefix: () => 'you are a subagent',
     backoff: { baseMs: 1, capMs: 2 },
     parkMs: more.parkMs ?? 5,
   })

@@ -42,6 +42,10 @@ export const renderEntry = (
     }
     case 'blank':
       return head('→', `says nothing${c.dim(` (${count(entry.usage.input)} in, ${count(entry.usage.output)} out)`)}`)
+    case 'spent': {
+      const { input, output } = entry.usage
+      return head('→', `its subagent ${entry.sub} says${c.dim(` (${count(input)} in, ${count(output)} out)`)}`)
+    }
     case 'tool.start':
       return null
     case 'tool.result':

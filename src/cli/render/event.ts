@@ -14,6 +14,7 @@ const small: ReadonlySet<EventType> = new Set<EventType>([
   'effect.intent',
   'teammate.turn',
   'teammate.tool',
+  'subagent.started',
   'teammate.spawned',
   'teammate.state',
   'model.call',
@@ -158,6 +159,9 @@ const words: Partial<Record<EventType, Say>> = {
     `put its conversation together, ${text(info.before)} tokens to ${text(info.after)}; all of it is in ${text(info.transcript)}`,
   'model.learned': info =>
     `learned how ${text(info.model)} wants its requests (${text(info.what)})${because(info.why)}`,
+  'subagent.started': info => `gives work to its subagent ${text(info.sub)}: ${text(info.prompt)}`,
+  'subagent.ended': info =>
+    `had work done by its subagent ${text(info.sub)} (${text(info.how)}): all of it is in ${text(info.transcript)}`,
   'model.failed': info => `model call failed${because(info.message ?? info.kind)}`,
   'work.rescued': info => `kept uncommitted work of ${text(info.name)}${because([info.refs].flat().join(', '))}`,
   'work.restored': info =>
