@@ -122,6 +122,8 @@ export class Holder {
       case 'task.fail':
         return ok({ task: { error: params.reason } })
       case 'budget.reserve':
+      case 'model.enter':
+      case 'model.leave':
       case 'task.gate':
         return ok(null)
       case 'diff':
