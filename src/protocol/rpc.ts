@@ -1,7 +1,6 @@
 import * as z from 'zod'
 import type { Result } from '../lib/result.ts'
 import { faultCodes } from '../lib/result.ts'
-import type { Scope, Unit } from './amount.ts'
 import type { UsedFor } from './budget.ts'
 import { type JournalEntry, TakenIn } from './event.ts'
 import { MessageId, Name, RequestId, TaskId } from './ids.ts'
@@ -10,10 +9,13 @@ import { MessageType } from './message.ts'
 import { Learned } from './quirks.ts'
 import type { Request, RequestOf } from './request.ts'
 import { requestTypeNames } from './request-types.ts'
+import type { BudgetShown, HeldLease, OverBudget, QueuedLease, Stray } from './shown.ts'
 import type { TaskFile } from './task.ts'
 import { TaskDrop, TaskStatus } from './task.ts'
 import type { HeldUp, TeammateState, Waiting } from './teammate.ts'
 import type { Restored, SavedShown, WhyShown } from './work.ts'
+
+export type { Blocker, BudgetShown, HeldLease, OverBudget, QueuedLease, Stray } from './shown.ts'
 
 /**
  * The one small RPC to the holder: over a MessagePort from a teammate's thread (which is who it says it is by its port),
@@ -183,22 +185,6 @@ export interface Hello {
   readonly startedAt: string
 }
 
-/** What of a budget is used. `cap` counts what was approved on top of what config.json says. */
-export interface BudgetShown {
-  readonly scope: Scope
-  readonly of: string
-  readonly unit: Unit
-  readonly spent: number
-  readonly cap: number
-}
-
-/** Why no call may be made: the request that asks for more, or (null) what the human has to change first. */
-export interface OverBudget {
-  readonly request: string | null
-  readonly scope: Scope
-  readonly why: string
-}
-
 export interface TeammateStatus {
   readonly name: string
   readonly role: string
@@ -231,41 +217,6 @@ export interface TaskShown extends TaskFile {
   readonly shown: string
   /** Why, where that needs saying: `by 3 (failed)`. */
   readonly why: string | null
-}
-
-/** Who or what keeps a lease waiting. `id`: of a request, or `task 3`. */
-export interface Blocker {
-  readonly who: string
-  readonly id: string
-  readonly what: 'holds it' | 'was there before'
-}
-/** `id`: of its request; null where a task that was begun in dir mode holds its paths. */
-/** A path that a task may not touch, and why. */
-export interface Stray {
-  readonly path: string
-  readonly why: string
-}
-
-export interface HeldLease {
-  readonly id: string | null
-  readonly holder: string
-  readonly task: string | null
-  readonly kind: 'path' | 'port' | 'name'
-  readonly what: readonly string[]
-  /** Higher than that of every lease before it. */
-  readonly fence: number | null
-  readonly until: string | null
-}
-/** One that waits, in the order in which they were opened. */
-export interface QueuedLease {
-  readonly id: string
-  readonly from: string
-  readonly task: string | null
-  readonly kind: 'path' | 'port' | 'name'
-  readonly what: readonly string[]
-  readonly since: string
-  /** Everybody who holds it, and of those who were there before the three nearest. */
-  readonly behind: readonly Blocker[]
 }
 
 export interface Status {
