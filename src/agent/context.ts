@@ -21,15 +21,21 @@ const writesToHuman = (call: ToolCall | undefined): boolean => {
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 type Called = Extract<Entry, { k: 'assistant' }>['calls'][number]
-const bare = ({ id, name, arguments: args, fault }: Called): ToolCall =>
-  fault === undefined ? { id, name, arguments: args } : { id, name, arguments: args, fault }
+const bare = ({ id, name, arguments: args, fault, extra }: Called): ToolCall => ({
+  id,
+  name,
+  arguments: args,
+  ...(fault === undefined ? {} : { fault }),
+  ...(extra === undefined ? {} : { extra }),
+})
 
 /** As it is sent. */
-const answer = (text: string, calls: readonly Called[], reasoning?: string): ChatMessage => ({
-  role: 'assistant',
+const answer = (text: string, calls: readonly Called[], reasoning?: string, model?: string) => ({
+  role: 'assistant' as const,
   text,
   calls: calls.map(bare),
   ...(reasoning === undefined ? {} : { reasoning }),
+  ...(model === undefined ? {} : { model }),
 })
 
 /** What the tools take in each request; they are the same all through a session. */
@@ -103,7 +109,11 @@ export class Context {
         this.inTurn = entry.inTurn
         this.#push({ role: 'user', text: renderItems(entry.items) })
         for (const message of entry.tail) {
-          this.#push(message.role === 'assistant' ? answer(message.text, message.calls, message.reasoning) : message)
+          this.#push(
+            message.role === 'assistant'
+              ? answer(message.text, message.calls, message.reasoning, message.model)
+              : message,
+          )
           if (message.role === 'assistant') for (const { id } of message.calls) this.callIds.add(id)
         }
         return
@@ -118,10 +128,11 @@ export class Context {
         return
       }
       case 'assistant': {
-        const { text, calls } = entry
-        const sent = calls.map(bare)
+        const { text, calls, model } = entry
+        const said = answer(text, calls, model === undefined ? undefined : entry.reasoning, model)
+        const sent = said.calls
         if (entry.usage && !entry.usage.estimated) this.#calibrate(entry.usage.input)
-        this.#push({ role: 'assistant', text, calls: sent })
+        this.#push(said)
         for (const [i, call] of calls.entries()) {
           this.callIds.add(call.id)
           const kept = sent[i]

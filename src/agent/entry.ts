@@ -7,6 +7,7 @@ const Call = z.object({
   name: z.string(),
   arguments: z.string().nullable(),
   fault: z.string().optional(),
+  extra: z.record(z.string(), z.unknown()).optional(),
 })
 /** A message of a context, as it stands there. */
 const Message = z.discriminatedUnion('role', [
@@ -16,6 +17,7 @@ const Message = z.discriminatedUnion('role', [
     text: z.string(),
     calls: z.array(Call),
     reasoning: z.string().optional(),
+    model: z.string().optional(),
   }),
   z.object({ role: z.literal('tool'), callId: z.string(), name: z.string(), text: z.string() }),
 ])
@@ -58,6 +60,8 @@ export const Entry = z.discriminatedUnion('k', [
     at: z.string(),
     text: z.string(),
     reasoning: z.string().optional(),
+    /** Who answered. Not in entries of before there were fallbacks. */
+    model: z.string().optional(),
     calls: z.array(Call),
     usage: UsageEntry.nullable(),
     /** The digest of the context that it answers, for `team replay --verify`. */

@@ -178,7 +178,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     }
     shrunk = 0
     if (turn.calls.length === 0) {
-      if (turn.text.trim() !== '') session.append(said(session, turn, [], size))
+      if (turn.text.trim() !== '') session.append(said(o, turn, [], size))
       else session.append({ k: 'blank', usage: usedBy(turn, size), sent: context.digest() })
       o.on.usage()
       if (turn.stop === 'end') {
@@ -198,7 +198,7 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     const calls = turn.calls.map(call => ({ ...call, id: freshId(call.id, context.callIds) }))
     const groups = grouped(calls.map(call => readied(o, call)))
     // What begins stands in the journal with what came before it: one flush for both.
-    session.append(said(session, turn, calls, size), ...starts(groups[0]))
+    session.append(said(o, turn, calls, size), ...starts(groups[0]))
     o.on.usage()
     o.on.progress()
     for (const [i, group] of groups.entries()) {
@@ -217,13 +217,14 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
   }
 }
 
-const said = (session: Session, turn: Turn, calls: readonly ToolCall[], sent: number): NewEntry => ({
+const said = (o: TurnOptions, turn: Turn, calls: readonly ToolCall[], sent: number): NewEntry => ({
   k: 'assistant',
   text: turn.text,
   ...(turn.reasoning === undefined ? {} : { reasoning: turn.reasoning }),
+  model: turn.model ?? o.model.label,
   calls: calls.map(call => ({ ...call })),
   usage: usedBy(turn, sent),
-  sent: session.context.digest(),
+  sent: o.session.context.digest(),
 })
 
 /** As the endpoint counted it; where it did not, by the size of what was sent and of what came. */

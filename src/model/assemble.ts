@@ -8,6 +8,8 @@ interface Slot {
   name: string
   args: string | null
   whole: unknown
+  /** `extra_content`: what Google wants back with it. */
+  extra: Loose | null
 }
 
 /** A call takes room besides its arguments: many empty ones are a runaway answer too. */
@@ -143,7 +145,8 @@ export class Assembly {
         seen.add(id)
         // Only the last call can have been cut; those before it were complete when the next one began.
         const raw = slot.whole !== absent && slot.whole !== null && !slot.args ? slot.whole : (slot.args ?? slot.whole)
-        return { id, name: wellFormed(slot.name), ...readArguments(raw, cutOff && i === all.length - 1) }
+        const read = readArguments(raw, cutOff && i === all.length - 1)
+        return { id, name: wellFormed(slot.name), ...read, ...(slot.extra === null ? {} : { extra: slot.extra }) }
       })
     const usage = this.#usage
     const base = { text, calls, usage, ...(reasoning === '' ? {} : { reasoning }) }
@@ -168,15 +171,19 @@ export class Assembly {
     const id = str(piece.id)
     const name = str(fn.name)
     const args = Object.hasOwn(fn, 'arguments') ? fn.arguments : absent
+    const extra = loose(piece.extra_content)
     const index = typeof piece.index === 'number' ? piece.index : of > 1 ? position : null
     const slot = this.#find(id, name, index)
     if (slot.id === '') slot.id = id
+    if (extra) slot.extra = extra
     // A name may come in pieces, or be repeated with each piece.
     if (name !== '' && name !== slot.name) slot.name += name
     if (typeof args === 'string') slot.args = (slot.args ?? '') + args
     else if (args !== absent && (args !== null || slot.whole === absent)) slot.whole = args
     this.#size +=
-      name.length + (typeof args === 'string' ? args.length : args === absent ? 0 : JSON.stringify(args).length)
+      name.length +
+      (extra ? JSON.stringify(extra).length : 0) +
+      (typeof args === 'string' ? args.length : args === absent ? 0 : JSON.stringify(args).length)
     return id !== '' || name !== '' || (args !== absent && args !== '' && args !== null)
   }
 
@@ -199,7 +206,7 @@ export class Assembly {
   }
 
   #begin(index: number | null): Slot {
-    const slot: Slot = { id: '', name: '', args: null, whole: absent }
+    const slot: Slot = { id: '', name: '', args: null, whole: absent, extra: null }
     this.#slots.push(slot)
     this.#size += callSize
     this.#at.set(index ?? -1 - this.#slots.length, slot)

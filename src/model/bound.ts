@@ -42,7 +42,35 @@ export const boundResponse = (response: Response, bound: AnswerBound): Response 
       ? failPast(bound.body)
       : wholeEvents(bound.answer)
   const { status, statusText, headers } = response
-  return new Response(response.body.pipeThrough(through), { status, statusText, headers })
+  const body = response.body.pipeThrough(through)
+  return new Response(response.ok ? body : body.pipeThrough(unlisted()), { status, statusText, headers })
+}
+
+/** Google puts the object of an error into a list, of which the client would read nothing. */
+const unlisted = (): Through => {
+  const chunks: Uint8Array[] = []
+  return new TransformStream({
+    transform(chunk) {
+      chunks.push(chunk)
+    },
+    flush(controller) {
+      const bytes = joined(chunks)
+      controller.enqueue(firstOfList(bytes) ?? bytes)
+    },
+  })
+}
+
+const firstOfList = (bytes: Uint8Array): Uint8Array<ArrayBuffer> | null => {
+  const text = Buffer.from(bytes).toString('utf8').trim()
+  if (!text.startsWith('[')) return null
+  try {
+    const list: unknown = JSON.parse(text)
+    const [first] = Array.isArray(list) ? (list as unknown[]) : []
+    return first === undefined ? null : new Uint8Array(Buffer.from(JSON.stringify(first)))
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError)) throw cause
+    return null
+  }
 }
 
 export const isJson = (headers: Headers): boolean => /\bjson\b/i.test(headers.get('content-type') ?? '')

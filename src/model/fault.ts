@@ -5,13 +5,17 @@ import { resetAfter } from './reset.ts'
 const quota =
   /insufficient_quota|exceeded your current quota|billing|insufficient (?:balance|credit)|credit balance|out of credits/i
 const overflow =
-  /context_length_exceeded|context[ _](?:length|window|size)|maximum context|prompt is too long|input (?:is )?too long|too many (?:input )?tokens|reduce the length/i
+  /context_length_exceeded|context[ _](?:length|window|size)|maximum context|prompt is too long|input (?:is )?too long|too many (?:input )?tokens|reduce the length|exceeds the maximum number of tokens/i
+/** What some endpoints call a bad request. */
+const badKey = /api[ _]key (?:not valid|invalid|not found|expired)|api_key_invalid|invalid api key/i
+const noCredit = /credit balance is too low/i
 
 const byStatus = (status: number | undefined, text: string): ModelFaultKind => {
   if (status === 402 || ((status === undefined || status === 403 || status === 429) && quota.test(text))) return 'quota'
   if (status === 429 || (status === undefined && /rate.?limit|too many requests|\b429\b/i.test(text)))
     return 'rate_limit'
-  if (status === 401 || status === 403) return 'auth'
+  if (status === 400 && noCredit.test(text)) return 'quota'
+  if (status === 401 || status === 403 || (status === 400 && badKey.test(text))) return 'auth'
   if (status === 413 || ((status === undefined || status < 500) && overflow.test(text))) return 'overflow'
   if (status === 408) return 'timeout'
   if (status === undefined || status === 409 || status === 425 || status >= 500) return 'overloaded'

@@ -15,6 +15,8 @@ export interface ToolCall {
   readonly arguments: string | null
   /** Why `arguments` is null, for the model to read. */
   readonly fault?: string
+  /** What its endpoint wants back with it, as it came. */
+  readonly extra?: Readonly<Record<string, unknown>>
 }
 
 export type ChatMessage =
@@ -24,6 +26,8 @@ export type ChatMessage =
       readonly text: string
       readonly calls: readonly ToolCall[]
       readonly reasoning?: string
+      /** Who said it, by label: its thoughts and what its calls carry are for that model alone. */
+      readonly model?: string
     }
   | { readonly role: 'tool'; readonly callId: string; readonly name: string; readonly text: string }
 
@@ -68,6 +72,8 @@ export interface Turn {
   readonly stop: 'end' | 'calls' | 'length' | 'filtered' | 'empty' | 'error'
   readonly fault?: ModelFault
   readonly usage: Usage | null
+  /** Who answered, by label, where it is another than the one that was asked. */
+  readonly model?: string
 }
 
 export interface TurnRequest {

@@ -41,6 +41,14 @@ export const presets: Readonly<Record<string, Preset>> = {
     name: 'qwen-plus',
   },
   doubao: { baseURL: 'https://ark.cn-beijing.volces.com/api/v3', keyEnv: 'ARK_API_KEY' },
+  // Its layer for this protocol hoists system messages, takes either name of the limit, caps temperature at 1 and tells of no cache.
+  anthropic: { baseURL: 'https://api.anthropic.com/v1', keyEnv: 'ANTHROPIC_API_KEY', name: 'claude-sonnet-5' },
+  // Streams its calls whole, all under index 0, with finish_reason "stop"; puts its errors into a list.
+  google: {
+    baseURL: 'https://generativelanguage.googleapis.com/v1beta/openai',
+    keyEnv: 'GEMINI_API_KEY',
+    name: 'gemini-flash-latest',
+  },
   openrouter: { baseURL: 'https://openrouter.ai/api/v1', keyEnv: 'OPENROUTER_API_KEY' },
   ollama: { baseURL: 'http://127.0.0.1:11434/v1', keyEnv: null },
   vllm: { baseURL: 'http://127.0.0.1:8000/v1', keyEnv: null },

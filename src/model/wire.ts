@@ -1,7 +1,7 @@
 import { wellFormed } from '../lib/text.ts'
 import type { ModelConfig } from '../protocol/config.ts'
 import type { Capabilities, Learned } from '../protocol/quirks.ts'
-import type { ChatMessage, TurnRequest } from './model.ts'
+import { type ChatMessage, labelOf, type TurnRequest } from './model.ts'
 
 type Json = Record<string, unknown>
 
@@ -43,6 +43,8 @@ export const switched = (now: Switches, param: string | null, message: string, s
     if (reasoningBack ? wants.test(message) : complains.test(message) && !wants.test(message))
       return learn({ reasoningBack }, { reasoningBack })
   }
+  if (!now.can.signCalls && named('thought_signature') && wants.test(message))
+    return learn({ signCalls: true }, { signCalls: true })
   if (param === null && !complains.test(message)) return null
   const { can } = now
   const limit = can.maxTokensField
@@ -64,28 +66,37 @@ export const switched = (now: Switches, param: string | null, message: string, s
   return null
 }
 
-const one = (message: ChatMessage, can: Capabilities): Json => {
+/** By Google's documentation: a call that no model of its own made, so that there is no signature. */
+const unsigned = { google: { thought_signature: 'skip_thought_signature_validator' } }
+
+const one = (message: ChatMessage, can: Capabilities, label: string): Json => {
   switch (message.role) {
     case 'user':
       return { role: 'user', content: wellFormed(message.text) }
     case 'tool':
       return { role: 'tool', tool_call_id: message.callId, content: wellFormed(message.text) }
-    case 'assistant':
+    case 'assistant': {
+      const isOwn = message.model === undefined || message.model === label
+      const extras = message.calls.map(({ extra }) => (isOwn ? extra : undefined))
+      // The first of calls made at once carries the signature of all.
+      if (can.signCalls && extras.length > 0) extras[0] ??= unsigned
       return {
         role: 'assistant',
         content: message.text === '' ? null : wellFormed(message.text),
         ...(message.calls.length === 0
           ? {}
           : {
-              tool_calls: message.calls.map(call => ({
+              tool_calls: message.calls.map((call, i) => ({
                 id: call.id,
                 type: 'function',
                 // A call that could not be read goes back as an empty one: its result says what was wrong.
                 function: { name: wellFormed(call.name) || 'unknown', arguments: call.arguments ?? '{}' },
+                ...(extras[i] === undefined ? {} : { extra_content: extras[i] }),
               })),
-              ...(can.reasoningBack ? { [thoughts]: wellFormed(message.reasoning ?? '') } : {}),
+              ...(can.reasoningBack ? { [thoughts]: wellFormed((isOwn ? message.reasoning : undefined) ?? '') } : {}),
             }),
       }
+    }
   }
 }
 
@@ -101,12 +112,13 @@ const inWords = (message: ChatMessage): ChatMessage => {
 export const wireMessages = (
   request: Pick<TurnRequest, 'system' | 'messages' | 'tools'>,
   can: Capabilities,
+  label: string,
 ): Json[] => {
   const said = request.tools.length > 0 ? request.messages : request.messages.map(inWords)
   const out: Json[] = [{ role: can.role, content: wellFormed(request.system) }]
   for (const message of said) {
     if (message.role === 'assistant' && message.text === '' && message.calls.length === 0) continue
-    const next = one(message, can)
+    const next = one(message, can, label)
     const last = out.at(-1)
     if (next.role === 'user' && last?.role === 'user') last.content = `${last.content}\n\n${next.content}`
     else out.push(next)
@@ -127,7 +139,7 @@ export const wireBody = (request: TurnRequest, config: ModelConfig, can: Capabil
           })),
         }
       : {}),
-    messages: wireMessages(request, can),
+    messages: wireMessages(request, can, labelOf(config)),
     stream: true,
     ...(can.streamUsage ? { stream_options: { include_usage: true } } : {}),
   }

@@ -14,6 +14,8 @@ export const Quirks = z.strictObject({
   role: z.enum(['system', 'developer']).optional(),
   /** true: the model's thoughts go back to it with its calls (`reasoning_content`). */
   reasoningBack: z.boolean().optional(),
+  /** true: calls that another model made carry Google's word for one without a signature. */
+  signCalls: z.boolean().optional(),
 })
 export type Quirks = z.infer<typeof Quirks>
 
@@ -41,6 +43,7 @@ export interface Capabilities {
   readonly temperature: boolean
   readonly role: 'system' | 'developer'
   readonly reasoningBack: boolean
+  readonly signCalls: boolean
 }
 
 /** Who says so: config.json, the endpoint itself, what is known of the provider, or nobody. */
@@ -78,6 +81,7 @@ export const knownOf = (config: Quirks | undefined, learned: Learned, preset: Qu
     temperature: pick('temperature', true),
     role: pick('role', 'system'),
     reasoningBack: pick('reasoningBack', false),
+    signCalls: pick('signCalls', false),
   }
 }
 
@@ -89,6 +93,7 @@ export const capabilitiesOf = (known: Known): Capabilities => ({
   temperature: known.temperature.value,
   role: known.role.value,
   reasoningBack: known.reasoningBack.value,
+  signCalls: known.signCalls.value,
 })
 
 /** What of it differs from what any endpoint is taken for, in words: `max_completion_tokens (learned)`. */
@@ -104,6 +109,7 @@ export const sayKnown = (known: Known): string[] => {
     temperature: known.temperature.value ? 'temperature' : 'no temperature',
     role: `the role ${known.role.value}`,
     reasoningBack: known.reasoningBack.value ? 'thoughts go back' : 'thoughts do not go back',
+    signCalls: known.signCalls.value ? 'calls of others are signed' : 'calls of others are not signed',
   }
   return (Object.keys(words) as (keyof Capabilities)[])
     .filter(key => known[key].from !== 'default')

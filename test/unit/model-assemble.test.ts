@@ -98,6 +98,79 @@ describe('F05 parallel calls are kept apart', () => {
   })
 })
 
+describe('F05 shapes of the OpenAI layers of other protocols', () => {
+  const whole = (name: string, args: unknown, more: object = {}) => ({
+    type: 'function',
+    function: { name, arguments: args },
+    ...more,
+  })
+  test("Google's: whole calls in one chunk each, all index 0, ids empty or missing, finish stop in each, a signature with the first", () => {
+    const extra_content = { google: { thought_signature: 'AY89+/=' } }
+    const turn = assemble([
+      piece([whole('ls', '{"path":"a"}', { index: 0, id: '', extra_content })], 'stop'),
+      piece([whole('ls', '{"path":"b"}', { index: 0, id: '' })], 'stop'),
+      piece([whole('grep', '{"pattern":"c"}', { index: 0 })], 'stop'),
+      {
+        choices: [{ delta: { content: null, role: 'assistant' }, finish_reason: 'stop' }],
+        usage: { prompt_tokens: 5, completion_tokens: 1 },
+      },
+    ])
+    expect(read(turn)).toEqual([
+      ['ls', '{"path":"a"}'],
+      ['ls', '{"path":"b"}'],
+      ['grep', '{"pattern":"c"}'],
+    ])
+    expect(turn.calls.map(({ extra }) => extra)).toEqual([extra_content, undefined, undefined])
+    expect(turn).toMatchObject({ stop: 'calls', usage: { input: 5 } })
+  })
+  test('a signature that comes apart from its call, and one that is no object', () => {
+    const turn = assemble([
+      piece([whole('ls', '', { index: 0, id: 'a' })]),
+      piece([{ index: 0, function: { arguments: '{}' }, extra_content: { google: { thought_signature: 's' } } }]),
+      piece([whole('ls', '{}', { index: 1, id: 'b', extra_content: 'x' })]),
+    ])
+    expect(turn.calls.map(({ extra }) => extra)).toEqual([{ google: { thought_signature: 's' } }, undefined])
+  })
+  test("Anthropic's: text first, the name with empty arguments, then pieces of them, null content, usage in the last chunk", () => {
+    const turn = assemble([
+      text('Looking. '),
+      { choices: [{ delta: { content: null, tool_calls: [whole('ls', '', { index: 0, id: 'toolu_1' })] } }] },
+      piece([{ index: 0, function: { arguments: '{"pa' } }]),
+      piece([{ index: 0, function: { arguments: 'th":"x"}' } }]),
+      piece([whole('grep', '', { index: 1, id: 'toolu_2' })]),
+      piece([{ index: 1, function: { arguments: '{"pattern":"y"}' } }]),
+      end('tool_calls'),
+      { choices: [], usage: { prompt_tokens: 9, completion_tokens: 3, prompt_tokens_details: null } },
+    ])
+    expect(read(turn)).toEqual([
+      ['ls', '{"path":"x"}'],
+      ['grep', '{"pattern":"y"}'],
+    ])
+    expect(turn).toMatchObject({ text: 'Looking. ', usage: { input: 9, cachedInput: 0, output: 3 } })
+  })
+  test("Ollama's: arguments as an object, index 0 for each of several, the name again with each piece", () => {
+    const turn = assemble([
+      piece([whole('ls', { path: 'a' }, { index: 0, id: 'a' })]),
+      piece([whole('ls', { path: 'b' }, { index: 0, id: 'b' })]),
+      end('stop'),
+    ])
+    expect(read(turn)).toEqual([
+      ['ls', '{"path":"a"}'],
+      ['ls', '{"path":"b"}'],
+    ])
+  })
+  test('usage in each chunk: the last one counts; thoughts under either name; no finish_reason at all', () => {
+    const usage = (n: number) => ({ usage: { prompt_tokens: 10, completion_tokens: n } })
+    const turn = assemble([
+      { choices: [{ delta: { reasoning: 'h' } }], ...usage(1) },
+      { choices: [{ delta: { reasoning_content: 'm' } }], ...usage(2) },
+      { ...text('yes'), ...usage(3) },
+      { choices: [], usage: null },
+    ])
+    expect(turn).toMatchObject({ text: 'yes', reasoning: 'hm', stop: 'end', usage: { output: 3 } })
+  })
+})
+
 describe('F07 choices may be anything', () => {
   test('F07 no choice at all is a retryable fault', () => {
     for (const chunk of [{ choices: [] }, { choices: null }, {}, { choices: [{ message: null }] }, null, 'x', [1]]) {

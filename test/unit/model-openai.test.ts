@@ -166,6 +166,20 @@ describe('faults', () => {
         body: { error: { code: 'context_length_exceeded', message: 'maximum context length is 8' } },
       }),
     ).toMatchObject({ kind: 'overflow' })
+    // Google: errors in a list, a bad key as a bad request, its words for a window. Anthropic: an empty account as one.
+    const google = (message: string) => fault({ status: 400, body: [{ error: { code: 400, message } }] })
+    expect(await google('API key not valid. Please pass a valid API key.')).toMatchObject({ kind: 'auth' })
+    expect(await google('The input token count (9) exceeds the maximum number of tokens allowed (8).')).toMatchObject({
+      kind: 'overflow',
+    })
+    expect(await google('no such thing')).toMatchObject({
+      kind: 'bad_request',
+      message: expect.stringContaining('no such'),
+    })
+    expect(await fault({ status: 500, body: [] })).toMatchObject({ kind: 'overloaded' })
+    expect(
+      await fault({ status: 400, body: { error: { message: 'Your credit balance is too low to access the API' } } }),
+    ).toMatchObject({ kind: 'quota' })
     expect(await fault({ drop: true })).toMatchObject({ kind: 'network' })
     expect(await fault({ chunks: [{ choices: [{ delta: { content: 'a' } }] }], ends: 'cut' })).toMatchObject({
       kind: 'network',
@@ -350,6 +364,50 @@ describe('F21 what an endpoint teaches', () => {
     const never = await open(() => refuse('reasoning_content must be passed back'), {})
     expect((await never.turn(history)).fault).toMatchObject({ kind: 'bad_request' })
     expect(never.server.requests).toHaveLength(2)
+  })
+  test("thoughts and what calls carry are for the model that gave them; a missing signature is put as Google's word for it", async () => {
+    const extra = { google: { thought_signature: 'sig' } }
+    const said = (model: string): ChatMessage[] => [
+      { role: 'user', text: 'x' },
+      {
+        role: 'assistant',
+        text: '',
+        calls: [
+          { id: 'a', name: 'ls', arguments: '{}', extra },
+          { id: 'b', name: 'ls', arguments: '{}' },
+        ],
+        reasoning: 'hm',
+        model,
+      },
+      { role: 'tool', callId: 'a', name: 'ls', text: 'y' },
+      { role: 'tool', callId: 'b', name: 'ls', text: 'y' },
+    ]
+    type Sent = { readonly tool_calls?: readonly { readonly extra_content?: unknown }[]; reasoning_content?: string }
+    const sent = (request: Readonly<Record<string, unknown>> | undefined) =>
+      (request?.messages as Sent[] | undefined)?.find(each => each.tool_calls)
+    const { server, turn, taught } = await open(
+      request =>
+        sent(request)?.tool_calls?.[0]?.extra_content
+          ? 'fine'
+          : ([
+              {
+                status: 400,
+                // Google's errors come as a list.
+                body: [{ error: { message: 'Function call is missing a thought_signature in functionCall parts.' } }],
+              },
+            ][0] ?? 'never'),
+      { provider: 'google', quirks: { reasoningBack: true } },
+    )
+    expect((await turn(said('google/m'))).text).toBe('fine')
+    expect(sent(server.requests[0])?.tool_calls).toMatchObject([{ extra_content: extra }, { id: 'b' }])
+    expect(sent(server.requests[0])?.tool_calls?.[1]).not.toHaveProperty('extra_content')
+    expect(sent(server.requests[0])?.reasoning_content).toBe('hm')
+    expect(taught).toEqual([])
+    expect((await turn(said('deepseek/other'))).text).toBe('fine')
+    expect(sent(server.requests[1])?.tool_calls?.[0]).not.toHaveProperty('extra_content')
+    expect(sent(server.requests[1])?.reasoning_content).toBe('')
+    expect(taught).toMatchObject([{ what: { signCalls: true } }])
+    expect(JSON.stringify(sent(server.requests[2]))).toContain('skip_thought_signature_validator')
   })
   test('who says so is told in words', () => {
     const known = knownOf({ temperature: false }, { role: 'developer', temperature: true }, { reasoningBack: true })

@@ -56,3 +56,16 @@ test('resolving what was resolved changes nothing', () => {
     config: { provider: 'runbook', baseURL: 'http://127.0.0.1:5/v1' },
   })
 })
+
+test("Anthropic's and Google's endpoints are found by their keys, after OpenAI's, and by their names", () => {
+  expect(resolved({}, { ANTHROPIC_API_KEY: 'k' })).toMatchObject({
+    keyEnv: 'ANTHROPIC_API_KEY',
+    config: { provider: 'anthropic', baseURL: 'https://api.anthropic.com/v1' },
+  })
+  expect(resolved({}, { GEMINI_API_KEY: 'k' })).toMatchObject({
+    keyEnv: 'GEMINI_API_KEY',
+    config: { provider: 'google', baseURL: 'https://generativelanguage.googleapis.com/v1beta/openai' },
+  })
+  expect(resolved({}, { GEMINI_API_KEY: 'k', OPENAI_API_KEY: 'o' }).config.provider).toBe('openai')
+  expect(resolved({ provider: 'google', name: 'gemini-x' }, { GEMINI_API_KEY: 'k' }).config.name).toBe('gemini-x')
+})
