@@ -13,7 +13,8 @@ export interface Skill {
 
 /** Of a SKILL.md no more than this is looked at for its frontmatter. */
 const maxFile = 1_048_576
-const maxDescription = 500
+/** As much as published skills may have. */
+const maxDescription = 1024
 
 /**
  * The skills of a teammate: its own folders in team/<name>/skills first, then the team's in team/skills. `teamDir` is the

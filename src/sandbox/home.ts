@@ -44,8 +44,21 @@ export const prepareHome = (options: HomeOptions): Result<{ warnings: string[] }
   }
 }
 
+/** Links what is new of the team's skills into a home, and takes away the links to what is gone. */
+export const relinkSkills = (root: string, name: string): Result<null> => {
+  const home = join(root, 'team', name)
+  try {
+    mkdirSync(join(home, 'skills'), { recursive: true })
+    linkSkills({ root, name }, home, [])
+    return ok(null)
+  } catch (thrown) {
+    const fault = asFault(thrown)
+    return fail(fault.code, `the team's skills cannot be linked into team/${name}: ${fault.message}`, undefined, thrown)
+  }
+}
+
 /** team/<name>/skills/<skill> → ../../skills/<skill>; an own folder of that name (whatever its case) wins. */
-const linkSkills = (options: HomeOptions, home: string, warnings: string[]): void => {
+const linkSkills = (options: Pick<HomeOptions, 'root' | 'name'>, home: string, warnings: string[]): void => {
   const team = join(options.root, 'team', 'skills')
   const own = join(home, 'skills')
   const target = (skill: string) => `../../skills/${skill}`

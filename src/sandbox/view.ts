@@ -79,6 +79,31 @@ export const makeView = (options: ViewOptions): View => {
   return { name, home, mounts, cwd: repo, readable, resolve: resolver(home, mounts) }
 }
 
+/** A view that can be made again where it stands: who holds it sees what there is after `look`. */
+export interface LiveView extends View {
+  look(): void
+}
+
+/** The view of one teammate for as long as it lives, made as `makeView` makes it, and again at each `look`. */
+export const liveView = (options: ViewOptions): LiveView => {
+  let now = makeView(options)
+  return {
+    name: now.name,
+    home: now.home,
+    cwd: now.cwd,
+    get mounts() {
+      return now.mounts
+    },
+    get readable() {
+      return now.readable
+    },
+    resolve: (path, access) => now.resolve(path, access),
+    look() {
+      now = makeView(options)
+    },
+  }
+}
+
 /** Is `path` the top of the view itself, which is no mount but the list of them? */
 export const isTop = (view: View, path: string): boolean => {
   const real = realPath(view.home, path === '/' ? '.' : path)

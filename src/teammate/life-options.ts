@@ -71,6 +71,8 @@ export interface LifeOptions {
   readonly prefix: () => string
   /** That of a subagent. */
   readonly subagentPrefix: () => string
+  /** What changed of its skills since the last look, to be told; null where nothing did. */
+  readonly skillNews?: () => string | null
   /** How its conversation is put together; null where it is not. */
   readonly compaction?: Compaction | null
   readonly backoff?: Backoff

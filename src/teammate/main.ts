@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import { buildPrefix, type PrefixParts, subagentPrefix } from '../agent/prefix.ts'
@@ -9,9 +10,10 @@ import { unwrap } from '../lib/result.ts'
 import { openModel, resolveModel } from '../model/index.ts'
 import { Limits, type Member } from '../protocol/config.ts'
 import { beatMs, type FromThread, type ThreadData, type ToThread } from '../protocol/thread.ts'
+import { relinkSkills } from '../sandbox/home.ts'
 import { teamMarker } from '../sandbox/leftover.ts'
 import { makeShell } from '../sandbox/make-shell.ts'
-import { makeView } from '../sandbox/view.ts'
+import { liveView } from '../sandbox/view.ts'
 import { learnedOf, readLearned } from '../store/learned.ts'
 import { pickTools } from '../tools/index.ts'
 import { compactionOf } from './compacting.ts'
@@ -20,6 +22,7 @@ import { Life } from './life.ts'
 import { askFor, type LifeOptions } from './life-options.ts'
 import { watchOutside } from './outside.ts'
 import { portCall } from './port.ts'
+import { SkillNews } from './skill-news.ts'
 
 /** How long what a command left running may take to end. */
 const stopMs = 2000
@@ -57,13 +60,15 @@ const main = async (): Promise<void> => {
       }),
   })
   const tools = unwrap(pickTools(member.tools))
+  const sessionFile = join(root, '.team', 'sessions', `${name}.jsonl`)
+  const since = statSync(sessionFile, { throwIfNoEntry: false })?.mtimeMs ?? null
   const session = unwrap(
-    Session.open(join(root, '.team', 'sessions', `${name}.jsonl`), clock, {
+    Session.open(sessionFile, clock, {
       tell: warn,
       rotateBytes: limits.journalBytes,
     }),
   )
-  const view = makeView({
+  const view = liveView({
     name,
     root,
     workspace,
@@ -96,13 +101,22 @@ const main = async (): Promise<void> => {
   const gate = sharedGate(config.baseURL ?? model.label, clock, call)
 
   const warned = new Set<string>()
+  const warnOnce = (text: string): void => {
+    if (!warned.has(text)) post({ t: 'event', event: 'config.warning', info: { name, text } })
+    warned.add(text)
+  }
+  const relink = (): void => {
+    const linked = relinkSkills(root, name)
+    if (!linked.ok) warnOnce(linked.fault.message)
+    view.look()
+  }
+  const skillNews = new SkillNews({ teamDir: join(root, 'team'), name, since, onChange: relink })
   let { told } = data
   const parts = (): PrefixParts => {
+    relink()
     const { role, systemPrompt, teammates, lead } = told
     const { parts, warnings } = readPrefixParts(root, { name, role, systemPrompt }, { teammates, lead, mode })
-    for (const text of warnings)
-      if (!warned.has(text)) post({ t: 'event', event: 'config.warning', info: { name, text } })
-    for (const text of warnings) warned.add(text)
+    for (const text of warnings) warnOnce(text)
     return parts
   }
 
@@ -121,6 +135,7 @@ const main = async (): Promise<void> => {
     clock,
     prefix: () => buildPrefix(parts()),
     subagentPrefix: () => subagentPrefix(parts()),
+    skillNews: () => skillNews.look(),
   }
   const compaction = compactionOf(made)
   const life = new Life({ ...made, compaction })

@@ -117,3 +117,70 @@ test('the index is one line a skill, with the folder where it has another name',
 test('no skills folder is no fault', () => {
   expect(load()).toEqual({ skills: [], warnings: [] })
 })
+
+const published = [
+  '---',
+  'name: pdf-forms',
+  'description: >-',
+  '  Fills PDF forms: finds the fields,',
+  '  writes values, checks the result.',
+  '',
+  '  Use when a person speaks of "forms" or .pdf files.',
+  'license: Apache-2.0. LICENSE.txt has the terms',
+  'compatibility: Needs python 3.11; no network',
+  'metadata:',
+  '  author: someone',
+  '  version: "1.2"',
+  '  tags: [pdf, forms]',
+  'allowed-tools: Bash(python:*) Read',
+  'disable-model-invocation: true',
+  '---',
+  '# PDF forms',
+  '',
+  'See [the reference](references/fields.md).',
+].join('\n')
+
+test.each([
+  ['as it is', published],
+  ['with CRLF', published.replaceAll('\n', '\r\n')],
+  ['with a BOM', `\uFEFF${published}`],
+  ['with BOM and CRLF', `\uFEFF${published.replaceAll('\n', '\r\n')}`],
+  ['with its description literal', published.replace('>-', '|')],
+  [
+    'with its keys in another order',
+    published.replace('name: pdf-forms\n', '').replace('license:', 'name: pdf-forms\nlicense:'),
+  ],
+  [
+    'with tools as a list',
+    published.replace('allowed-tools: Bash(python:*) Read', 'allowed-tools:\n  - Bash\n  - Read'),
+  ],
+])('a folder published for other tools works unchanged: its frontmatter %s', (_, text) => {
+  skill('pdf-forms', text)
+  expect(load()).toEqual({
+    skills: [
+      {
+        name: 'pdf-forms',
+        description:
+          'Fills PDF forms: finds the fields, writes values, checks the result. Use when a person speaks of "forms" or .pdf files.',
+        dir: 'skills/pdf-forms',
+      },
+    ],
+    warnings: [],
+  })
+})
+
+test('a description of several lines in quotes or none is one line, and one of 1,024 characters stays whole', () => {
+  skill('plain', '---\nname: plain\ndescription: Does one thing\n  and another.\n---\n')
+  skill('quoted', '---\nname: quoted\ndescription: "Does: one thing\n  and another."\n---\n')
+  skill('long', `---\nname: long\ndescription: ${'word '.repeat(204)}end.\n---\n`)
+  skill('folder', '---\nname: another-name\ndescription: d\n---\n')
+  const { skills, warnings } = load()
+  expect(warnings).toEqual([])
+  expect(Object.fromEntries(skills.map(({ name, description }) => [name, description]))).toEqual({
+    plain: 'Does one thing and another.',
+    quoted: 'Does: one thing and another.',
+    long: `${'word '.repeat(204)}end.`,
+    'another-name': 'd',
+  })
+  expect(skillIndex(skills)).toContain('- another-name (skills/folder): d')
+})
