@@ -357,9 +357,8 @@ export class Life {
         const mail = choice ? await Promise.all(choice.picked.map(each => this.#intake.item(each))) : []
         const told = choice ? await this.#stopping.told(choice) : null
         if (told !== null) this.#drain(told)
-        const news = this.#o.skillNews?.() ?? null
-        if (news !== null) this.#notes.push(news)
-        const all = [...this.#notes.splice(0).map(note), ...this.#opening.splice(0), ...mail]
+        const notes = [this.#o.skillNews?.() ?? [], this.#notes.splice(0)].flat().map(note)
+        const all = [...notes, ...this.#opening.splice(0), ...mail]
         chosen = null
         if (!choice) return { items: all }
         const indexes = choice.picked.map(({ index }) => index)
