@@ -87,6 +87,35 @@ test('three work side by side, see nothing of their teammate, and what they used
   expect(await teamOk(['logs', '--root', root])).toMatch(/had work done by its subagent \w+ \(ended\)/)
 })
 
+test('at a cap the subagent ends and its teammate waits; approved, it goes on with what came of it', async () => {
+  const sub: Script = () => ({ text: 'I read on.', calls: [{ name: 'ls', args: {} }], usage })
+  const crew = await scriptedTeam({ alice: teammate(['read all of it'], sub) }, { budget: { team: { tokens: 6000 } } })
+  const { root } = crew
+  const first = await crew.up()
+  await teamOk(['task', 'add', 'Read', '--root', root])
+  const waits = () =>
+    until(async () => {
+      const [alice] = (await status(root)).teammates
+      return alice?.state === 'waiting' && alice.waiting
+    }, 45_000)
+  expect(await waits()).toMatchObject({ whom: 'human', request: 'req_1' })
+  const asked = crew.requests('alice').length
+  // Not one call went past the cap, and over a crash it waits on and calls nothing.
+  expect((await status(root)).teammates[0]?.tokens).toMatchObject({ calls: asked, input: asked * 1000 })
+  expect(asked * 1010).toBeLessThanOrEqual(6000)
+  await killed(first)
+  await crew.up()
+  await waits()
+  expect(crew.requests('alice')).toHaveLength(asked)
+  await teamOk(['approve', 'req_1', '--root', root])
+  expect((await ended(root)).status).toBe('completed')
+  const own = crew.requests('alice').filter(request => !isSub(request))
+  expect(results(own[1])[0]).toMatch(
+    /^error: the subagent was ended: .* of 6,000 tokens of the budget of the team are used[^\n]*\nIt had said last:\nI read on\.$/,
+  )
+  expect(subagentTranscripts(root)).toHaveLength(1)
+})
+
 test('kill -9 while it works: the call is told as interrupted, nothing is run again, and what it used is counted', async () => {
   const sub: Script = () => ({ calls: [{ name: 'bash', args: { command: 'echo run >> ran; sleep 600' } }], usage })
   const crew = await scriptedTeam({ alice: teammate(['go to sleep'], sub) }, { permissions: { allow: ['*', '* *'] } })

@@ -357,6 +357,32 @@ describe('a subagent', () => {
     expect(transcripts()).toHaveLength(1)
   })
 
+  test('is not taken for stuck: the time that one of several may take counts, and it is shown as waiting where all of them wait', async () => {
+    const open: (() => void)[] = []
+    const { ended, repo } = await live([gives('wait', 'work')], async (request, n) => {
+      if (asked(request) === 'work' && results(request).length === 0)
+        return calls('bash', { command: 'until [ -e go ]; do sleep 0.01; done', timeout_s: 3000 })
+      if (asked(request) === 'wait' && n < 2) return { status: 429, headers: { 'retry-after': '6' } }
+      await new Promise<void>(resolve => open.push(resolve))
+      return 'done'
+    })
+    await until(() => life.pulse.mayTake === 3000, 'the command runs')
+    const { moves } = life.pulse
+    const state = () => told.findLast(each => each.t === 'state')
+    // One works, so the teammate does.
+    expect(state()).toMatchObject({ state: 'working' })
+    writeFileSync(join(repo, 'go'), '')
+    // The endpoint asked all who use it to wait, so it is the other's turn to as well.
+    await until(() => state()?.state === 'waiting', 'both wait')
+    expect(state()).toMatchObject({ waiting: { what: expect.stringMatching(/^the model/) } })
+    await until(() => open.length >= 2, 'both come back from it')
+    expect(state()).toMatchObject({ state: 'working' })
+    expect(life.pulse.moves).toBeGreaterThan(moves)
+    expect(life.pulse.mayTake).toBeLessThan(3000)
+    for (const answer of open) answer()
+    await ended()
+  })
+
   test('its teammate told to shut down and agreeing, a call of its model is not waited for', async () => {
     let silent = false
     await live([gives('think')], () => {
