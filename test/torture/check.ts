@@ -325,6 +325,10 @@ const checkLeft = (root: string): string[] => {
   for (const folder of folders)
     for (const name of names(join(root, folder)).filter(isTemporary))
       if (!mayBeAlive(root, join(folder, name))) out.push(`${folder}/${name} is left`)
+  const members = read(join(root, 'config.json')).teammates as readonly Value[]
+  for (const { name } of members)
+    for (const file of names(join(root, '.team', 'sessions')).filter(file => file.startsWith(`${text(name)}.sub-`)))
+      out.push(`.team/sessions/${file} is left`)
   for (const name of names(join(root, '.team', 'verify'))) out.push(`.team/verify/${name} is left`)
   const repositories = ['.team/hub.git', ...names(join(root, 'team')).map(mate => `team/${mate}/repo/.git`)]
   for (const folder of repositories) {

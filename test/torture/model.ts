@@ -66,7 +66,19 @@ echo committed
 `
 
 /** What tasks are made of; the second word of a title is the name of its file. */
-export const kinds = ['work', 'ask', 'plan', 'lease', 'mail', 'permit', 'split', 'mail', 'shrink', 'shrink'] as const
+export const kinds = [
+  'work',
+  'ask',
+  'plan',
+  'lease',
+  'mail',
+  'permit',
+  'split',
+  'mail',
+  'shrink',
+  'shrink',
+  'give',
+] as const
 
 /**
  * What each teammate's model does, by the first word of its task's title. Every step may be asked for again after a crash cut
@@ -77,7 +89,12 @@ export const teammateModel =
   (request: ScriptedRequest): Reply => {
     const said = (word: string) =>
       request.messages.some(({ role, content }) => role === 'user' && content?.includes(word))
-    if (request.messages.at(-1)?.content?.includes('Your conversation is put together now'))
+    const [system, asked] = request.messages
+    const latest = request.messages.at(-1)
+    // A subagent runs what it is asked to, and says what came of it.
+    if (/^You are a subagent/.test(system?.content ?? ''))
+      return latest?.role === 'tool' ? latest.content || '?' : call('bash', { command: asked?.content ?? '' })
+    if (latest?.content?.includes('Your conversation is put together now'))
       return ['Goal', 'Decisions', 'State', 'Open', 'Files'].map(part => `## ${part}\nwhat there is`).join('\n')
     const at = since(request)
     if (!at || at.told.includes(`Task ${at.id} is not in your hands`)) return 'Read.'
@@ -107,7 +124,9 @@ export const teammateModel =
     const shrinks = results.filter(({ name }) => name === 'compact').length
     if (kind === 'shrink' && ok('bash', /committed/) && !said('<summary>') && shrinks < 3)
       return { text: 'words '.repeat(1000), calls: [{ name: 'compact', args: {} }] }
-    if (ok('bash', /committed/)) return call('task', { action: 'complete', summary: `${file}.txt` })
+    if (ok('bash', /committed/) || ok('subagent', /committed/))
+      return call('task', { action: 'complete', summary: `${file}.txt` })
+    if (kind === 'give') return call('subagent', { prompt: act })
     if (kind !== 'permit') return call('bash', { command: act })
     // What was permitted is run once; cut off at that, it is another call, which wants a permit of its own.
     const before = results.findLast(({ name }) => name === 'bash')
