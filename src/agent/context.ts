@@ -167,6 +167,8 @@ export class Context {
       case 'todo':
       case 'blank':
       case 'spent':
+      case 'command.start':
+      case 'command.end':
         return
     }
   }

@@ -29,6 +29,21 @@ const UsageEntry = z.object({
   output: count,
   estimated: z.literal(true).optional(),
 })
+/** How a background command ended, in words, and the last that it said. */
+const CommandEnd = z.object({ how: z.string(), tail: z.string() })
+/** A background command that runs, or of whose end nothing was told yet (`end`). `task`: in hand when it was started. */
+const Command = z.object({
+  id: z.string(),
+  command: z.string(),
+  task: z.string().nullable(),
+  /** When it was started. */
+  since: z.string(),
+  /** Where all that it says stands, as a path of the view. */
+  log: z.string().nullable(),
+  end: CommandEnd.nullable(),
+})
+/** `count`: of those started so far, so that no id is given twice. */
+const Commands = z.object({ count, open: z.array(Command) })
 /** How far the inbox is in the context: everything up to `upTo`, and these later ones that came early. */
 export const MailMark = z.object({ upTo: count, early: z.array(count) })
 
@@ -45,6 +60,7 @@ export const Entry = z.discriminatedUnion('k', [
     mail: MailMark,
     todo: z.array(Todo),
     usage: UsageEntry.omit({ estimated: true }).extend({ calls: count }),
+    commands: Commands.optional(),
   }),
   z.object({
     k: z.literal('turn'),
@@ -53,8 +69,14 @@ export const Entry = z.discriminatedUnion('k', [
     step: z.enum(['start', 'end']),
     how: z.string().optional(),
   }),
-  /** What one boundary brought: the items are the receipt of the mail among them. */
-  z.object({ k: z.literal('items'), at: z.string(), items: z.array(Item), mail: MailMark.optional() }),
+  /** What one boundary brought: the items are the receipt of the mail among them, and of the background commands that `ended`. */
+  z.object({
+    k: z.literal('items'),
+    at: z.string(),
+    items: z.array(Item),
+    mail: MailMark.optional(),
+    ended: z.array(z.string()).optional(),
+  }),
   z.object({
     k: z.literal('assistant'),
     at: z.string(),
@@ -79,7 +101,20 @@ export const Entry = z.discriminatedUnion('k', [
     name: z.string(),
     text: z.string(),
     isError: z.boolean(),
+    /** Background commands whose end it tells. */
+    ended: z.array(z.string()).optional(),
   }),
+  /** A background command is about to be started. */
+  z.object({
+    k: z.literal('command.start'),
+    v: z.literal(2),
+    at: z.string(),
+    id: z.string(),
+    command: z.string(),
+    task: z.string().nullable(),
+    log: z.string().nullable(),
+  }),
+  z.object({ k: z.literal('command.end'), v: z.literal(2), at: z.string(), id: z.string() }).extend(CommandEnd.shape),
   /** Results that became placeholders. */
   z.object({ k: z.literal('dropped'), at: z.string(), ids: z.array(z.string()) }),
   /**
@@ -109,3 +144,5 @@ export type Entry = z.infer<typeof Entry>
 type Bare<E> = E extends unknown ? Omit<E, 'at'> : never
 export type NewEntry = Bare<Entry>
 export type MailMark = z.infer<typeof MailMark>
+export type Command = z.infer<typeof Command>
+export type Commands = z.infer<typeof Commands>

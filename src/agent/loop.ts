@@ -14,6 +14,8 @@ import { error, type Tool, type ToolContext, type ToolResult } from './tool.ts'
 export interface Boundary {
   readonly items: readonly Item[]
   readonly mail?: MailMark
+  /** Background commands whose end the items tell. */
+  readonly ended?: readonly string[]
   taken?(): Promise<void>
 }
 
@@ -150,9 +152,9 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     const no = await o.mayCall(context.estimate(schemas))
     if (no !== null) return { how: 'stopped', reason: no }
     if (!context.inTurn) session.append({ k: 'turn', turn: context.turn + 1, step: 'start' })
-    const { items, mail, taken } = await o.boundary()
+    const { items, mail, ended, taken } = await o.boundary()
     const reminder = round > 0 && hasTodo ? todoReminder(session) : null
-    session.take(reminder === null ? items : [...items, { k: 'note', text: reminder }], mail)
+    session.take(reminder === null ? items : [...items, { k: 'note', text: reminder }], mail, ended)
     await taken?.()
     const late = o.endsHere()
     if (late !== null) return finish({ how: 'stopped', reason: late })
@@ -207,7 +209,14 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
       for (const [j, { call, ends }] of running.entries()) {
         const result = await ends
         session.append(
-          { k: 'tool.result', id: call.id, name: call.name, text: result.text, isError: result.isError },
+          {
+            k: 'tool.result',
+            id: call.id,
+            name: call.name,
+            text: result.text,
+            isError: result.isError,
+            ...(result.ended?.length ? { ended: [...result.ended] } : {}),
+          },
           ...(signal.aborted || j + 1 < running.length ? [] : starts(groups[i + 1])),
         )
         o.on.tool(call, result)
@@ -288,7 +297,7 @@ const run = async (o: TurnOptions, ready: Ready): Promise<ToolResult> => {
   try {
     const result = await tool.run(args, o.toolContext)
     const text = cut(wellFormed(result.text), longestResult)
-    return { text: text === '' ? '(no output)' : text, isError: result.isError }
+    return { ...result, text: text === '' ? '(no output)' : text }
   } catch (thrown) {
     o.on.bug(call.name, thrown)
     return error(

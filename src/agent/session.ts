@@ -20,6 +20,7 @@ import { makeFolder, makeFolderIn, syncFolder } from '../lib/files.ts'
 import { reach } from '../lib/points.ts'
 import { asFault, fail, ok, type Result } from '../lib/result.ts'
 import type { ChatMessage, Usage } from '../model/model.ts'
+import { OpenCommands } from './commands.ts'
 import { Context } from './context.ts'
 import { Entry, type MailMark, type NewEntry } from './entry.ts'
 import type { Item } from './items.ts'
@@ -43,6 +44,8 @@ export interface SessionOptions {
  */
 export class Session {
   readonly context = new Context()
+  /** Its background commands. */
+  readonly commands = new OpenCommands()
   readonly file: string
   #fd: number
   #size: number
@@ -121,13 +124,14 @@ export class Session {
     for (const entry of stamped) this.#apply(entry)
   }
 
-  /** Puts the boundary's items into the context as one message, and moves the mark of the inbox with them. */
-  take(items: readonly Item[], mail?: MailMark): void {
+  /** Puts the boundary's items into the context as one message, and moves the mark of the inbox with them; `ended`: told by them. */
+  take(items: readonly Item[], mail?: MailMark, ended: readonly string[] = []): void {
     if (items.length === 0 && mail === undefined) return
     this.append({
       k: 'items',
       items: [...items],
       ...(mail === undefined ? {} : { mail: { upTo: mail.upTo, early: [...mail.early] } }),
+      ...(ended.length === 0 ? {} : { ended: [...ended] }),
     })
   }
 
@@ -142,6 +146,7 @@ export class Session {
       mail: { upTo: this.#mail.upTo, early: [...this.#mail.early] },
       todo: this.#todo.map(item => ({ ...item })),
       usage: { ...this.#usage },
+      ...this.commands.carried,
     }
     if (!keep && this.#size > this.#rotateBytes) this.#rotate()
     this.append(entry)
@@ -262,7 +267,8 @@ export class Session {
     const { system, turn } = this.context
     const at = iso(this.#clock.wall())
     const mail = { upTo: this.#mail.upTo, early: [...this.#mail.early] }
-    return { k: 'session', v: 1, at, system, keep: false, turn, mail, todo: [...this.#todo], usage: { ...this.#usage } }
+    const [todo, usage] = [[...this.#todo], { ...this.#usage }]
+    return { k: 'session', v: 1, at, system, keep: false, turn, mail, todo, usage, ...this.commands.carried }
   }
 
   #apply(entry: Entry): void {
@@ -284,6 +290,7 @@ export class Session {
       this.#usage.cachedInput += entry.usage?.cachedInput ?? 0
       this.#usage.output += entry.usage?.output ?? 0
     }
+    this.commands.apply(entry)
     this.context.apply(entry)
   }
 
@@ -319,12 +326,14 @@ export class Session {
     return ok(undefined)
   }
 
-  /** Every call of a turn is answered, right after it. */
+  /** Every call of a turn is answered, right after it, and no command runs. */
   #settle(): void {
     const open = [...this.context.open]
-    if (open.length === 0) return
+    const ends = this.commands.settled()
+    if (open.length + ends.length === 0) return
     this.#interrupted = open.filter(([, { started }]) => started).map(([, { call }]) => call.name)
     this.append(
+      ...ends,
       ...open.map(
         ([id, { call, started }]): NewEntry => ({
           k: 'tool.result',

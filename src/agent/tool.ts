@@ -2,7 +2,7 @@ import * as z from 'zod'
 import type { Result } from '../lib/result.ts'
 import type { ToolSchema } from '../model/model.ts'
 import type { Call } from '../protocol/rpc.ts'
-import type { Shell } from '../sandbox/shell.ts'
+import type { CommandResult, Refused, Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
 
 /** What a tool may touch. Everything shared goes through `call`, the holder's word. */
@@ -23,6 +23,7 @@ export interface ToolContext {
   readonly compact: (focus: string | null) => string | null
   /** Gives a piece of work to a subagent and returns what it ends with. Null in a subagent: it starts none, and asks nobody. */
   readonly subagent: ((prompt: string) => Promise<ToolResult>) | null
+  readonly background: Background
   /** Revisions of files as last read, by absolute path (SHA-256), so that an edit of a changed file is refused. */
   readonly read: Map<string, string>
   readonly limits: { commandSeconds: number; outputBytes: number; outputMaxBytes: number }
@@ -38,10 +39,42 @@ export interface TodoList {
   set(items: readonly TodoItem[]): void
 }
 
+/** A background command: how it stands, and what it said since the last look, where one was taken. */
+export interface BackgroundCommand {
+  readonly id: string
+  readonly command: string
+  /** Since it was started; null once it has ended. */
+  readonly seconds: number | null
+  /** How it ended, what it said last, and where all of it is: to be told. Null while it runs. */
+  readonly end: string | null
+}
+
+/** Commands that run beside the conversation, of one teammate. They end with the task in hand. */
+export interface Background {
+  /**
+   * Back when it runs, or with why it does not. `onEnd`: told how it ended. `trusted` as for a shell. A fault: there are
+   * too many.
+   */
+  start(
+    command: string,
+    o: { readonly trusted: boolean; onEnd?(result: CommandResult | Refused): Promise<unknown> },
+  ): Promise<Result<{ readonly id: string; readonly log: string | null }> | Refused>
+  /** Those that run, and those of whose end nothing was told yet. */
+  list(): readonly BackgroundCommand[]
+  /** With the output since the last look; null: there is none by that id. */
+  look(id: string): (BackgroundCommand & { readonly output: string }) | null
+  /** Ends it, and is back when nothing of it lives. False: there is none by that id that runs. */
+  stop(id: string): Promise<boolean>
+  /** Ends all that run, for this reason, in words that follow "stopped"; answers what there is to be told. */
+  stopAll(why: string): Promise<{ readonly text: string; readonly ended: readonly string[] } | null>
+}
+
 /** Plain text for a model: first line the outcome, then the content. */
 export interface ToolResult {
   readonly text: string
   readonly isError: boolean
+  /** Background commands whose end it tells, so that it is not told again. */
+  readonly ended?: readonly string[]
 }
 export const said = (text: string): ToolResult => ({ text, isError: false })
 /** An error that the model can act on: starts with `error:` and says what to do. */

@@ -19,7 +19,7 @@ import type {
   TeammateStatus,
 } from '../protocol/rpc.ts'
 import { Task } from '../protocol/task.ts'
-import { HeldUp, TeammateState, Waiting } from '../protocol/teammate.ts'
+import { HeldUp, RunningCommand, TeammateState, Waiting } from '../protocol/teammate.ts'
 import type { Restored, SavedShown, WhyShown } from '../protocol/work.ts'
 import type { Outcome } from './demo/run.ts'
 
@@ -71,6 +71,7 @@ const teammateStatus = z.object({
   restarts: count,
   stall: z.string().nullable(),
   heldUp: HeldUp.nullable(),
+  background: z.array(RunningCommand),
   reason: z.string().nullable(),
   model: z.string(),
   tokens: z.object({ input: count, cachedInput: count, output: count, calls: count }),

@@ -1,3 +1,6 @@
+/** A block of lines that is one secret is looked for in so much of what came line by line. */
+const longestBlock = 16_384
+
 /** What stands where a secret stood. */
 export const redacted = '[redacted]'
 
@@ -35,21 +38,25 @@ const variants = (value: string): string[] => {
 
 /**
  * Redacts a stream of pieces, holding back as much as a secret may be cut in two by a piece's end. `push` gives what is
- * safe to pass on, `end` the rest. `longest` is the length of the longest secret; a longer one may show in part.
+ * safe to pass on, `end` the rest. `longest` is the length of the longest secret; a longer one may show in part. `byLine`: a
+ * line is passed on as soon as it is whole, for somebody who reads along; a secret with a line end in it may show in part.
  */
-export const redactStream = (redact: (text: string) => string, longest: number) => {
+export const redactStream = (redact: (text: string) => string, longest: number, byLine = false) => {
   let held = ''
   /** Would a cut here go through a secret? Only its surroundings can tell. */
   const isInside = (at: number): boolean => {
-    const before = held.slice(Math.max(0, at - longest), at)
-    const after = held.slice(at, at + longest)
+    const before = held.slice(Math.max(0, at - (byLine ? Math.max(longest, longestBlock) : longest)), at)
+    // At the end anything might follow: a block that is still open swallows it.
+    const after = held.slice(at, at + longest) || '.'
     return redact(before + after) !== redact(before) + redact(after)
   }
   return {
     push(piece: string): string {
       held += piece
       let at = held.length - longest
-      if (at < longest) return ''
+      if (at < longest) at = 0
+      if (byLine) at = Math.max(at, held.lastIndexOf('\n') + 1)
+      if (at === 0) return ''
       while (at > 0 && isInside(at)) at -= Math.ceil(longest / 4)
       // Nor through a surrogate pair.
       if (at > 0 && /[\uD800-\uDBFF]/.test(held[at - 1] ?? '')) at--

@@ -44,6 +44,8 @@ const limitKeys: { readonly [K in keyof Limits]-?: When } = {
   callsWithoutEffect: 'anew',
   stuckSeconds: 'later',
   commandSeconds: 'anew',
+  backgroundSeconds: 'anew',
+  backgroundCommands: 'anew',
   outputBytes: 'anew',
   outputMaxBytes: 'anew',
   messageBatch: 'anew',

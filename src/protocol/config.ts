@@ -72,6 +72,10 @@ export const Limits = z.strictObject({
   /** Nothing came of what a teammate does for so long beyond the time that it may take: it is stuck, and started anew. */
   stuckSeconds: seconds.default(300),
   commandSeconds: seconds.default(120),
+  /** A background command that runs for so long is ended. */
+  backgroundSeconds: seconds.default(3600),
+  /** Background commands of a teammate that may run at the same time. */
+  backgroundCommands: z.number().int().min(1).max(64).default(8),
   verifySeconds: seconds.default(900),
   setupSeconds: seconds.default(900),
   /** Of a command's output what the model sees; the whole is in out/. */
@@ -170,6 +174,7 @@ export interface Member {
 
 export const defaultTools = [
   'ask_user',
+  'background',
   'bash',
   'compact',
   'edit_file',
@@ -196,8 +201,8 @@ export const members = (config: Config): Member[] =>
     const has = new Set<string>(tools ?? defaultTools)
     const can = [
       ...has,
-      ...(has.has('write_file') || has.has('edit_file') || has.has('bash') ? ['write'] : []),
-      ...(has.has('bash') ? ['exec'] : []),
+      ...(has.has('write_file') || has.has('edit_file') || has.has('bash') || has.has('background') ? ['write'] : []),
+      ...(has.has('bash') || has.has('background') ? ['exec'] : []),
       ...(mate.needs ?? []),
     ]
     const merge = (a: readonly string[], b: readonly string[] | undefined) => [...new Set([...a, ...(b ?? [])])]

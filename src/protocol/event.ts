@@ -66,6 +66,8 @@ export const eventTypes = [
   'command.started',
   'command.ended',
   'command.orphan',
+  'background.started',
+  'background.ended',
   'outside.changed',
   'clone.made',
   'clone.mended',

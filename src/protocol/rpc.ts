@@ -12,7 +12,7 @@ import { requestTypeNames } from './request-types.ts'
 import type { BudgetShown, HeldLease, OverBudget, QueuedLease, Stray } from './shown.ts'
 import type { TaskFile } from './task.ts'
 import { TaskDrop, TaskStatus } from './task.ts'
-import type { HeldUp, TeammateState, Waiting } from './teammate.ts'
+import type { HeldUp, RunningCommand, TeammateState, Waiting } from './teammate.ts'
 import type { Restored, SavedShown, WhyShown } from './work.ts'
 
 export type { Blocker, BudgetShown, HeldLease, OverBudget, QueuedLease, Stray } from './shown.ts'
@@ -198,6 +198,7 @@ export interface TeammateStatus {
   readonly stall: string | null
   /** What keeps it from its work, and how that ends; null while it works, or has nothing to do. */
   readonly heldUp: HeldUp | null
+  readonly background: readonly RunningCommand[]
   readonly reason: string | null
   readonly model: string
   /** Tokens, of this session. */

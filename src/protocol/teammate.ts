@@ -23,6 +23,10 @@ export const Waiting = z.object({
 })
 export type Waiting = z.infer<typeof Waiting>
 
+/** A background command of a teammate that runs. */
+export const RunningCommand = z.object({ id: z.string(), command: z.string(), since: z.string() })
+export type RunningCommand = z.infer<typeof RunningCommand>
+
 /** What keeps a teammate from its work: which of four things it is, in words, on whom it depends, since when, and how it ends. */
 export const HeldUp = z.object({
   how: z.enum(['looping', 'stuck', 'dead', 'waiting']),

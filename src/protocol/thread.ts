@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import type { Limits, Permissions } from './config.ts'
 import { EventType, wordsShape } from './event.ts'
-import { Waiting } from './teammate.ts'
+import { RunningCommand, Waiting } from './teammate.ts'
 
 /** From the daemon to a teammate's thread. `res` answers a `req`; the rest are hints, the store is the truth. */
 export type ToThread =
@@ -92,6 +92,8 @@ export const FromThread = z.discriminatedUnion('t', [
     /** The call that they were used by, of this subagent where it was one's; null where it is told again after a restart. */
     call: z.object({ stop: z.string(), calls: z.array(z.string()), sub: z.string().optional() }).nullable(),
   }),
+  /** The background commands that run now. */
+  z.object({ t: z.literal('commands'), running: z.array(RunningCommand) }),
   /** It works on this task and gets nowhere, in words; null: it got on after all. */
   z.object({ t: z.literal('stall'), task: z.string(), text: z.string().nullable() }),
   /** Why the conversation is not put together as asked, or null. */

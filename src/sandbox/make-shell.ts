@@ -88,6 +88,7 @@ export const makeShell = (options: ShellOptions): Shell => {
           reason: code === 'E2BIG' ? 'the command is longer than the system takes' : 'a command holds no NUL byte',
         }
       }
+      run.onStart?.(running)
       const result = await running.result
       if (running.isOver()) live.delete(running)
       options.onEnd?.({ mark: running.mark, left: result.left })

@@ -10,6 +10,8 @@ export interface OutputOptions {
   readonly keep: number
   /** Where the whole goes once it is longer than `keep`, or than `shortLines`; nowhere when left out. */
   readonly folder: string | undefined
+  /** The file, made at once, that the whole goes to line by line, in place of one in `folder`. */
+  readonly log?: string | undefined
   readonly redact: (text: string) => string
   /** Length of the longest secret. */
   readonly longest: number
@@ -37,12 +39,24 @@ export class Output {
   /** Does the last line so far have no end? */
   #isOpen = false
   #file: { path: string; fd: number } | null = null
+  /** What was said since the last look, the end of it, where it is logged. */
+  #fresh = ''
   /** Raw bytes in all, as the command wrote them. */
   bytes = 0
 
   constructor(options: OutputOptions) {
     this.#options = options
-    this.#stream = redactStream(options.redact, options.longest)
+    this.#stream = redactStream(options.redact, options.longest, options.log !== undefined)
+    if (options.log !== undefined) this.#open(options.log)
+  }
+
+  /** What was said since the last call in whole lines, of a log: at most the last `keep` of it. */
+  fresh(): string {
+    const text = this.#fresh
+    this.#fresh = ''
+    return text.length <= this.#options.keep
+      ? text
+      : `[… more was said before; it is in the log …]\n${text.slice(-this.#options.keep)}`
   }
 
   push(piece: Buffer): void {
@@ -69,12 +83,14 @@ export class Output {
   #take(text: string): void {
     if (text === '') return
     // NUL is well-formed but refused by more than one endpoint.
-    const bytes = Buffer.from(wellFormed(text).replaceAll('\0', '\uFFFD'))
+    const clean = wellFormed(text).replaceAll('\0', '\uFFFD')
+    const bytes = Buffer.from(clean)
     this.#said += bytes.length
     for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) this.#lines++
     this.#isOpen = bytes.at(-1) !== 0x0a
     const isLong = this.#said > this.#options.keep || this.#lines + (this.#isOpen ? 1 : 0) > shortLines
     if (isLong || this.#file) this.#save(bytes)
+    if (this.#options.log !== undefined) this.#fresh = `${this.#fresh}${clean}`.slice(-2 * this.#options.keep)
     const half = Math.ceil(this.#options.keep / 2)
     const first = bytes.subarray(0, Math.max(0, half - this.#headBytes))
     this.#head.push(first)
@@ -97,14 +113,18 @@ export class Output {
 
   /** Writes to the file, what was said so far first. Before the first call the head and tail still hold all of it. */
   #save(bytes: Buffer): void {
-    if (this.#options.folder === undefined) return
-    if (!this.#file) {
-      const path = join(this.#options.folder, `command-${ulid().toLowerCase()}.txt`)
-      const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
-      this.#file = { path, fd: openSync(path, flags, 0o644) }
-      for (const earlier of [...this.#head, ...this.#tail]) writeSync(this.#file.fd, earlier)
+    const { folder } = this.#options
+    if (folder !== undefined && !this.#file) {
+      const file = this.#open(join(folder, `command-${ulid().toLowerCase()}.txt`))
+      for (const earlier of [...this.#head, ...this.#tail]) writeSync(file.fd, earlier)
     }
-    writeSync(this.#file.fd, bytes)
+    if (this.#file) writeSync(this.#file.fd, bytes)
+  }
+
+  #open(path: string): { path: string; fd: number } {
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+    this.#file = { path, fd: openSync(path, flags, 0o644) }
+    return this.#file
   }
 }
 

@@ -76,6 +76,7 @@ export class Running {
     this.#output = new Output({
       keep: run.outputBytes,
       folder: run.outDir,
+      log: run.log,
       redact: options.redact,
       longest: options.longest,
     })
@@ -91,18 +92,23 @@ export class Running {
       run.command,
     ]
     const [file = '/bin/sh', ...args] = [...prefix, ...inner]
-    this.#child = spawn(file, args, {
-      cwd: options.cwd,
-      // bubblewrap itself sees nothing of what the command is given, except the mark to be known by.
-      env: sandboxed ? { PATH: '/usr/local/bin:/usr/bin:/bin', [markVariable]: options.mark } : env,
-      detached: true,
-      stdio: [
-        run.stdin === undefined ? 'ignore' : 'pipe',
-        'pipe',
-        'pipe',
-        ...(sandboxed ? (['pipe', 'pipe'] as const) : []),
-      ],
-    })
+    try {
+      this.#child = spawn(file, args, {
+        cwd: options.cwd,
+        // bubblewrap itself sees nothing of what the command is given, except the mark to be known by.
+        env: sandboxed ? { PATH: '/usr/local/bin:/usr/bin:/bin', [markVariable]: options.mark } : env,
+        detached: true,
+        stdio: [
+          run.stdin === undefined ? 'ignore' : 'pipe',
+          'pipe',
+          'pipe',
+          ...(sandboxed ? (['pipe', 'pipe'] as const) : []),
+        ],
+      })
+    } catch (error) {
+      this.#output.end()
+      throw error
+    }
     this.#closed = new Promise(resolve => this.#child.once('close', () => resolve()))
     this.result = this.#watch(sandboxed)
   }
@@ -116,6 +122,11 @@ export class Running {
 
   get pid(): number | undefined {
     return this.#child.pid
+  }
+
+  /** What it said since the last call, of a log. */
+  fresh(): string {
+    return this.#output.fresh()
   }
 
   /** Nothing of it lives any more. */
@@ -185,6 +196,7 @@ export class Running {
     // Asked again: much of what lived at the end was about to end, or had not become its own program yet.
     const left = settled ? [] : this.#alive()
     if (left.length === 0) this.#release()
+    else if (run.endsLeft) await this.end(graceMs)
     if (this.#startFault)
       throw new Error(`the shell does not start: ${this.#startFault.message}`, { cause: this.#startFault })
     const { text, truncated, file } = this.#output.end()

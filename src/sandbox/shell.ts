@@ -23,7 +23,7 @@ export interface CommandResult {
   /** Where the whole output stands, when it was longer than `output`. */
   readonly file: string | null
   readonly endedBy: 'itself' | 'time' | 'output' | 'abort'
-  /** Commands that live on in its group or namespace after the command itself ended; they are ended with the teammate. */
+  /** Commands that live on in its group or namespace after the command itself ended; they are ended with the teammate, or were with it (`endsLeft`). */
   readonly left: readonly { pid: number; command: string }[]
   readonly ms: number
 }
@@ -47,6 +47,12 @@ export interface RunOptions {
   readonly outputMaxBytes: number
   /** Folder for the whole output when it is longer than `outputBytes` or than 20 lines. */
   readonly outDir?: string | undefined
+  /** The file, not there yet, that all of the output goes to line by line, however little it is. */
+  readonly log?: string | undefined
+  /** What it left running is ended with it. */
+  readonly endsLeft?: boolean | undefined
+  /** It runs; `fresh` answers what it said since the last call, where it is logged. */
+  readonly onStart?: ((running: { fresh(): string }) => void) | undefined
   readonly stdin?: string | undefined
 }
 

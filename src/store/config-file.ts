@@ -27,7 +27,7 @@ const planned: Readonly<Record<string, readonly string[]>> = {
   model: ['fallbacks'],
   'teammates.model': ['fallbacks'],
 }
-const plannedTools = ['background', 'memory']
+const plannedTools = ['memory']
 
 /** One thing that is wrong: where (a path into the config), and what, with the remedy if there is one. */
 interface Problem {

@@ -64,6 +64,7 @@ export const makeStatus = async (
         since: live?.since ?? standing?.at ?? '',
         task,
         waiting,
+        background: live?.commands ?? [],
         unread: mail.unread(member.name),
         restarts: live?.restarts ?? 0,
         stall: live?.stall && live.stall.task === task ? live.stall.text : null,

@@ -1,6 +1,6 @@
 import type { Clock } from '../lib/clock.ts'
 import type { Limits } from '../protocol/config.ts'
-import type { TeammateState, Waiting } from '../protocol/teammate.ts'
+import type { RunningCommand, TeammateState, Waiting } from '../protocol/teammate.ts'
 import type { FromThread, ToThread } from '../protocol/thread.ts'
 
 export interface ThreadStatus {
@@ -17,6 +17,8 @@ export interface ThreadStatus {
   readonly usage: Usage
   /** The task that it works on and gets nowhere with, and how that shows. */
   readonly stall: { readonly task: string; readonly text: string; readonly since: string } | null
+  /** Its background commands that run. */
+  readonly commands: readonly RunningCommand[]
   /** Nothing comes of what it does, or it gives no sign of life, for longer than is usual: in words, and since when. */
   readonly stuck: { readonly text: string; readonly since: string } | null
 }

@@ -177,6 +177,7 @@ export class Threads {
       reason,
       usage,
       stall: null,
+      commands: [],
       stuck: null,
     }
     const mate: Mate = { data, status, life: null, due: null, ending: null }
@@ -267,6 +268,7 @@ export class Threads {
       const { t: _, task: _task, call: _call, ...usage } = message
       mate.status = { ...mate.status, usage }
     }
+    if (message.t === 'commands') mate.status = { ...mate.status, commands: message.running }
     if (message.t === 'stall') {
       const { task, text } = message
       mate.status = { ...mate.status, stall: text === null ? null : { task, text, since: iso(this.#o.clock.wall()) } }
@@ -298,7 +300,7 @@ export class Threads {
     mate.life = null
     this.#pulse.drop(name)
     this.#moves.drop(name)
-    mate.status = { ...mate.status, stuck: null }
+    mate.status = { ...mate.status, stuck: null, commands: [] }
     this.#started(mate)
     const wanted = mate.ending ?? life.bye
     if (wanted !== null) {

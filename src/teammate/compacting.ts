@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { shownCommand } from '../agent/commands.ts'
 import { Compaction, type Retold } from '../agent/compact.ts'
 import type { Item } from '../agent/items.ts'
 import { usualWindow } from '../agent/renew.ts'
@@ -59,6 +60,13 @@ const retell = async ({ call, member, session, prefix }: LifeOptions): Promise<R
     .filter(({ to, from }) => to === member.name && from !== member.name)
     .flatMap(request => seen(session.context.mail, request) ?? [])
   if (own.length > 0) items.push(note(`Requests of yours that are open:\n${own.map(line).join('\n')}`))
+  const { running } = session.commands
+  if (running.length > 0)
+    items.push(
+      note(
+        `Background commands that run: ${running.map(one => `${one.id} (${shownCommand(one.command)})`).join(', ')}`,
+      ),
+    )
   const { todo } = session
   if (todo.length > 0) items.push(note(`Your todo list:\n${todoRows(todo)}`))
   return { system: prefix(), items }

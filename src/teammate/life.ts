@@ -5,6 +5,8 @@ import { iso } from '../lib/clock.ts'
 import { isRetryable, type ModelFault } from '../model/model.ts'
 import type { Call, OverBudget } from '../protocol/rpc.ts'
 import type { AssignedTask, ToThread } from '../protocol/thread.ts'
+import { Background } from './background.ts'
+import { type BoundaryOptions, boundary } from './boundary.ts'
 import { takeBranch } from './branch.ts'
 import { Budget, moreBudget } from './budget.ts'
 import { Chapters } from './chapters.ts'
@@ -12,7 +14,7 @@ import { type Choice, comesFirst, Intake } from './intake.ts'
 import { intakePlace, type LifeOptions, toolPlace, turnPlace } from './life-options.ts'
 import { Parking } from './parking.ts'
 import { nextReview } from './reading.ts'
-import { sessionNews, standing } from './recover.ts'
+import { recover } from './recover.ts'
 import { answerHuman } from './reply.ts'
 import { Stopping } from './shutdown.ts'
 import { Subagents } from './subagent.ts'
@@ -41,6 +43,8 @@ export class Life {
   readonly #parking: Parking
   readonly #waits: Waits
   readonly #budget: Budget
+  readonly #background: Background
+  readonly #brings: BoundaryOptions
   readonly #stopping: Stopping
   readonly #chapters: Chapters
   readonly #subagents: Subagents
@@ -80,17 +84,22 @@ export class Life {
       shutdown: reason => this.#drain(reason),
     })
     this.#intake = new Intake(intakePlace(o))
-    const shared = { name, intake: this.#intake, voice: this.#voice }
+    const isOver = () => this.#ending !== null || this.#left !== null || (this.#next !== null && this.#inHand === null)
+    const woken = () => this.#word()
+    const shared = { name, intake: this.#intake, voice: this.#voice, isOver, woken }
     this.#stopping = new Stopping({ ...shared, call: this.#call, session: o.session })
     this.#parking = new Parking({
       ...shared,
       call: o.call,
       mail: () => o.session.mail,
       inTurn: () => o.session.context.inTurn,
-      isOver: () => this.#ending !== null || this.#left !== null || (this.#next !== null && this.#inHand === null),
       agrees: (choice, onlyAll) => this.#agreeToStop(choice, 'it waits for a decision', onlyAll),
-      woken: () => this.#word(),
     })
+    const task = () => this.#task?.id ?? null
+    this.#background = new Background({ ...shared, life: o, task, onEnd: () => this.#wake?.() })
+    const onStop = (reason: string) => this.#drain(reason)
+    const own = { notes: this.#notes, opening: this.#opening, onStop }
+    this.#brings = { ...o, ...shared, ...own, stopping: this.#stopping }
     this.#waits = new Waits(o, {
       voice: this.#voice,
       onWord: word => {
@@ -147,7 +156,10 @@ export class Life {
   async run(): Promise<string> {
     this.#voice.ready(await this.#recover())
     for (;;) {
-      if (this.#ending !== null) return this.#ending
+      if (this.#ending !== null) {
+        await this.#background.stopAll('as the team, or you, stopped')
+        return this.#ending
+      }
       if (this.#next) await this.#work(this.#next)
       else if (this.#broken !== null) await this.#rest('waiting', { what: this.#broken, whom: 'human' })
       else if (!(await this.#answerMail()) && !(await this.#stopping.agreesAfterAll())) await this.#rest('idle')
@@ -167,38 +179,23 @@ export class Life {
     this.#subagents.drain(reason)
   }
 
-  /** After a crash: what the journal says, held against what the holder says. Does it go on with something but a task? */
   async #recover(): Promise<boolean> {
-    const { session, member } = this.#o
-    const { context } = session
-    this.#voice.usage()
     this.#subagents.recover()
-    const news = await sessionNews(this.#o.call, member.name, session)
-    if (news) this.#voice.event(news.event, { text: news.text })
-    if (session.isNew) session.begin(this.#o.prefix(), false)
-    if (context.task) {
-      const { id } = context.task.item
-      const now = await standing(this.#o.call, member.name, id)
-      if (typeof now !== 'string') {
-        this.#known = { id, ...now }
-        return false
-      }
-      this.#chapters.close(`left while the thread was down: ${now}`)
-      // It may be what the task had brought into the conversation that ended the thread.
-      this.#chapters.isSpoiled = now === 'failed'
-      this.#notes.push(`You were restarted. Task ${id} is not in your hands any more.`)
-    }
-    await this.#parking.resume(null)
-    this.#broken = await this.#budget.rests()
-    if (context.inTurn) this.#notes.push(interruptedNote(session.wasInterrupted))
-    return this.#broken !== null || this.#parking.isDue || context.inTurn
+    const [chapters, parking, budget, voice] = [this.#chapters, this.#parking, this.#budget, this.#voice]
+    const found = await recover(this.#o, { chapters, parking, budget, voice, notes: this.#notes })
+    this.#known = found.known
+    this.#broken = found.broken
+    return found.goesOn || (found.known === null && this.#background.hasNews)
   }
 
   /** Waits for a word of the daemon, unless one came since the last look. */
   async #rest(state: 'idle' | 'waiting', waiting: { what: string; whom: string } | null = null): Promise<void> {
-    if (this.#ending !== null || this.#next || (this.#intake.due && this.#broken === null)) return
+    const isCalled = this.#intake.due || this.#background.hasNews
+    if (this.#ending !== null || this.#next || (isCalled && this.#broken === null)) return
     const word = this.#word()
-    this.#voice.show(state, waiting)
+    const runs = this.#background.waiting
+    if (runs && waiting === null) this.#voice.show('waiting', runs)
+    else this.#voice.show(state, waiting)
     await word
   }
 
@@ -224,6 +221,7 @@ export class Life {
     const again = known?.id === task.id && known.attempt === task.attempt
     if (again) await this.#parking.resume(task.id)
     else this.#parking.leave()
+    await this.#background.stopAll(`for task ${task.id}, which is in hand now,`)
     if (!again) {
       if (known) this.#chapters.close('given up')
       this.#renew()
@@ -239,6 +237,7 @@ export class Life {
     } else if (!isOver()) await this.#fail(`the clone could not be put on ${task.branch}: ${branch.fault.message}`)
     // Set by hear() or by a tool in the meantime, which the compiler cannot see.
     const left = this.#left as { how: string } | null
+    await this.#background.stopAll(`with task ${task.id}`)
     if (left) this.#chapters.close(left.how)
     this.#voice.takesUp(null)
     this.#opening.length = 0
@@ -269,7 +268,7 @@ export class Life {
         parks = 0
         // Whatever it was woken for, it waits on for what nobody decided yet.
         await this.#parking.resume(this.#inHand?.id ?? null)
-        if (this.#parking.isDue) continue
+        if (this.#parking.isDue || (this.#parking.asked.length === 0 && (await this.#background.wait()))) continue
         if (ended++ < mostReminders) this.#opening.push(note(reminder(this.#inHand?.id ?? '', this.#parking.asked)))
         else await this.#fail(gaveUp(ended, this.#parking.asked))
       } else if (end.how === 'fault') {
@@ -309,7 +308,7 @@ export class Life {
     let choice = this.#parking.isDue ? null : await this.#intake.next(session.mail)
     if (choice && (await this.#agreeToStop(choice))) return true
     const isOpen = session.context.inTurn && session.context.task === null
-    const isFree = !choice && !isOpen && !this.#parking.isDue
+    const isFree = !choice && !isOpen && !this.#parking.isDue && !this.#background.hasNews
     if (isFree) choice = this.#known ? null : await nextReview(this.#o, this.#intake)
     if (isFree && !choice) return false
     if (isFree) this.#chapters.fresh()
@@ -352,18 +351,10 @@ export class Life {
     const end = await runTurn({
       ...turnPlace(this.#o),
       toolContext: this.#toolContext(signal),
-      boundary: async () => {
-        const choice = chosen ?? (await this.#intake.next(session.mail))
-        const mail = choice ? await Promise.all(choice.picked.map(each => this.#intake.item(each))) : []
-        const told = choice ? await this.#stopping.told(choice) : null
-        if (told !== null) this.#drain(told)
-        const notes = [this.#o.skillNews?.() ?? [], this.#notes.splice(0)].flat().map(note)
-        const all = [...notes, ...this.#opening.splice(0), ...mail]
+      boundary: () => {
+        const before = chosen
         chosen = null
-        if (!choice) return { items: all }
-        const indexes = choice.picked.map(({ index }) => index)
-        const taken = () => this.#intake.acknowledge(choice.mark.upTo, { turn: session.context.turn, indexes })
-        return { items: all, mail: choice.mark, taken }
+        return boundary(this.#brings, before)
       },
       mayCall: input => this.#budget.mayCall(input, [...this.#notes.map(note), ...this.#opening], chosen),
       endsHere: () =>
@@ -377,9 +368,16 @@ export class Life {
   }
 
   #toolContext(signal: AbortSignal): ToolContext {
-    const task = () => (this.#left ? null : (this.#inHand ?? this.#known))
+    const task = () => this.#task
     const park = (request: string) => this.#parking.park(request)
-    return this.#subagents.given({ ...toolPlace(this.#o), call: this.#call, read: this.#read, signal, park, task })
+    const background = this.#background
+    const place = { ...toolPlace(this.#o), call: this.#call, read: this.#read }
+    return this.#subagents.given({ ...place, signal, park, task, background })
+  }
+
+  /** The task in hand, until it has left it. */
+  get #task(): Pick<AssignedTask, 'id' | 'branch'> | null {
+    return this.#left ? null : (this.#inHand ?? this.#known)
   }
 
   /** Is there a reason to end a wait early? What is only looked at enters the context at the next boundary. */

@@ -1,8 +1,49 @@
 import type { Session } from '../agent/session.ts'
 import type { Call } from '../protocol/rpc.ts'
+import type { AssignedTask } from '../protocol/thread.ts'
+import type { Budget } from './budget.ts'
+import type { Chapters } from './chapters.ts'
+import type { LifeOptions } from './life-options.ts'
+import type { Parking } from './parking.ts'
+import type { Voice } from './voice.ts'
+import { interruptedNote } from './words.ts'
+
+/** What a life begins with: see `Life` for each. `goesOn`: with something but a task. */
+export interface Recovered {
+  readonly known: Pick<AssignedTask, 'id' | 'branch'> | null
+  readonly broken: string | null
+  readonly goesOn: boolean
+}
+
+/** After a crash: what the journal says, held against what the holder says. */
+export const recover = async (
+  o: LifeOptions,
+  parts: { chapters: Chapters; parking: Parking; budget: Budget; voice: Voice; notes: string[] },
+): Promise<Recovered> => {
+  const { call, member, session } = o
+  const { chapters, parking, budget, voice, notes } = parts
+  const { context } = session
+  voice.usage()
+  const news = await sessionNews(call, member.name, session)
+  if (news) voice.event(news.event, { text: news.text })
+  if (session.isNew) session.begin(o.prefix(), false)
+  if (context.task) {
+    const { id } = context.task.item
+    const now = await standing(call, member.name, id)
+    if (typeof now !== 'string') return { known: { id, ...now }, broken: null, goesOn: false }
+    chapters.close(`left while the thread was down: ${now}`)
+    // It may be what the task had brought into the conversation that ended the thread.
+    chapters.isSpoiled = now === 'failed'
+    notes.push(`You were restarted. Task ${id} is not in your hands any more.`)
+  }
+  await parking.resume(null)
+  const broken = await budget.rests()
+  if (context.inTurn) notes.push(interruptedNote(session.wasInterrupted))
+  return { known: null, broken, goesOn: broken !== null || parking.isDue || context.inTurn }
+}
 
 /** Is this task, which the journal of the session has open, still in the hands of `name`, by the holder's word? Else how it stands. */
-export const standing = async (call: Call, name: string, id: string): Promise<{ branch: string | null } | string> => {
+const standing = async (call: Call, name: string, id: string): Promise<{ branch: string | null } | string> => {
   const found = await call('task.get', { id })
   const task = found.ok ? found.value.task : null
   if (task?.status === 'in_progress' && task.owner === name && task.claimed === null) return { branch: task.branch }
@@ -10,7 +51,7 @@ export const standing = async (call: Call, name: string, id: string): Promise<{ 
 }
 
 /** What is to be told of a session that was just opened: that an earlier one is gone, by the holder's word, or that its end was cut. */
-export const sessionNews = async (
+const sessionNews = async (
   call: Call,
   name: string,
   session: Session,

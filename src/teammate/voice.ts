@@ -102,6 +102,11 @@ export class Voice {
     return this.#o.member.name
   }
 
+  /** The background commands that run now. */
+  commands(running: Extract<FromThread, { t: 'commands' }>['running']): void {
+    this.#o.post({ t: 'commands', running })
+  }
+
   event(event: Extract<FromThread, { t: 'event' }>['event'], info: Record<string, unknown>): void {
     this.#o.post({ t: 'event', event, info: { name: this.#o.member.name, ...info } })
   }

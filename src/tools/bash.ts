@@ -10,14 +10,17 @@ import { strayNote } from './strays.ts'
 
 const maxSeconds = 3600
 
+/** A command, as a model gives it. */
+export const commandText = z
+  .string()
+  .min(1)
+  .refine(command => !command.includes('\0'), 'a command holds no NUL byte')
+
 export const bash: Tool = defineTool({
   name: 'bash',
   description: 'Run a shell command in repo/.',
   input: z.strictObject({
-    command: z
-      .string()
-      .min(1)
-      .refine(command => !command.includes('\0'), 'a command holds no NUL byte'),
+    command: commandText,
     timeout_s: z.number().positive().max(maxSeconds).optional(),
   }),
   async run({ command, timeout_s }, context) {
@@ -37,9 +40,10 @@ export const bash: Tool = defineTool({
     }
     let result = await shell.run(options)
     if ('refused' in result && result.refused === 'not allowed') {
-      const permitted = await runPermitted(command, () => shell.run({ ...options, trusted: true }), context)
-      if ('text' in permitted) return permitted
-      result = permitted
+      const how = await permitted(command, context)
+      if ('text' in how) return how
+      result = await shell.run({ ...options, trusted: true })
+      await how.done(result)
     }
     if ('refused' in result) return error(`${result.refused}: ${result.reason}`)
     const file = result.file !== null && out !== undefined ? `out/${relative(out, result.file)}` : null
@@ -50,14 +54,13 @@ export const bash: Tool = defineTool({
 })
 
 /**
- * A command that the rules of the configuration do not allow: runs where the holder says that a person permitted it, else
- * asks for that, and the turn ends until it is decided.
+ * A command that the rules of the configuration do not allow: a person permitted it, by the holder's word (`done` tells how it
+ * ended), else it is asked for, and the turn ends until that is decided.
  */
-const runPermitted = async (
+export const permitted = async (
   command: string,
-  run: () => Promise<CommandResult | Refused>,
   context: ToolContext,
-): Promise<CommandResult | Refused | ToolResult> => {
+): Promise<{ done(result: CommandResult | Refused): Promise<void> } | ToolResult> => {
   const { call } = context
   const use = await call('permission.use', { command })
   if (!use.ok) return refused(use.fault)
@@ -70,11 +73,13 @@ const runPermitted = async (
     const asked = await openAndPark({ type: 'permission_request', data: { command } }, context)
     return asked.isError ? asked : said(`${asked.text}\nIt did not run: ${use.value.why}.`)
   }
-  const result = await run()
-  if (use.value.how === 'once')
-    // The result is worth more than this record: an end that could not be told is found, later, as not known.
-    await call('permission.done', { request: use.value.request, ...ending(result) })
-  return result
+  const request = use.value.how === 'once' ? use.value.request : null
+  return {
+    async done(result) {
+      // The result is worth more than this record: an end that could not be told is found, later, as not known.
+      if (request !== null) await call('permission.done', { request, ...ending(result) })
+    },
+  }
 }
 
 const ending = (result: CommandResult | Refused): { exit: number | null; detail: string } =>

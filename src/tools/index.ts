@@ -2,6 +2,7 @@ import type { Tool } from '../agent/tool.ts'
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import { askUser } from './ask.ts'
+import { background } from './background.ts'
 import { bash } from './bash.ts'
 import { compact } from './compact.ts'
 import { editFile } from './edit.ts'
@@ -16,6 +17,7 @@ import { todo } from './todo.ts'
 /** Every tool a teammate has unless its `tools` say otherwise, sorted by name: a new one is one line here. */
 export const defaultTools: readonly Tool[] = [
   askUser,
+  background,
   bash,
   compact,
   editFile,

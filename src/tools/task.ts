@@ -74,11 +74,11 @@ export const task: Tool = defineTool({
         return complete(summary, id, context)
       case 'release': {
         const given = await call('task.release', { ...(summary ? { reason: summary } : {}), ...during })
-        return given.ok ? said(`task ${given.value.task.id} is released; its branch is kept`) : refused(given.fault)
+        return given.ok ? left(given.value.task.id, 'is released; its branch is kept', context) : refused(given.fault)
       }
       case 'fail': {
         const failed = await call('task.fail', { reason: summary, ...during })
-        return failed.ok ? said(`task ${failed.value.task.id} is failed`) : refused(failed.fault)
+        return failed.ok ? left(failed.value.task.id, 'is failed', context) : refused(failed.fault)
       }
     }
   },
@@ -99,7 +99,14 @@ const complete = async (summary: string, id: string, context: ToolContext): Prom
   }
   const done = await context.call('task.complete', { summary, ...(inHand ? { during: inHand.id } : {}) })
   if (!done.ok) return refused(done.fault)
-  return said([`task ${done.value.id} is claimed done`, note, done.value.note].filter(Boolean).join('\n'))
+  return left(done.value.id, ['is claimed done', note, done.value.note].filter(Boolean).join('\n'), context)
+}
+
+/** The task has left the hand: what runs beside it ends, and that is told with the rest. */
+const left = async (id: string, how: string, { background }: ToolContext): Promise<ToolResult> => {
+  const stopped = await background.stopAll(`with task ${id}`)
+  if (stopped === null) return said(`task ${id} ${how}`)
+  return { ...said(`task ${id} ${how}\n${stopped.text}`), ended: stopped.ended }
 }
 
 const cloneStatus = async (context: ToolContext): Promise<CloneStatus | ToolResult> => {

@@ -126,6 +126,7 @@ test('a thread takes a task, works with the real tools, claims it done, and says
   expect(one.requests[0]?.messages[0]?.content).toContain('You are alice, tester')
   expect(one.requests[0]?.tools?.map(tool => tool.function.name)).toEqual([
     'ask_user',
+    'background',
     'bash',
     'compact',
     'edit_file',

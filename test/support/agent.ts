@@ -6,7 +6,7 @@ import type { Item } from '../../src/agent/items.ts'
 import { runTurn, type TurnOptions } from '../../src/agent/loop.ts'
 import { localGate } from '../../src/agent/retry.ts'
 import { Session } from '../../src/agent/session.ts'
-import { defineTool, said, type Tool, type ToolContext } from '../../src/agent/tool.ts'
+import { type Background, defineTool, said, type Tool, type ToolContext } from '../../src/agent/tool.ts'
 import { clock } from '../../src/lib/clock.ts'
 import { fail, unwrap } from '../../src/lib/result.ts'
 import { openaiModel } from '../../src/model/openai.ts'
@@ -34,6 +34,14 @@ export const noShell: Shell = {
   stop: async () => undefined,
 }
 
+export const noBackground: Background = {
+  start: async () => ({ refused: 'no sandbox', reason: 'test' }),
+  list: () => [],
+  look: () => null,
+  stop: async () => false,
+  stopAll: async () => null,
+}
+
 /** A tool that records what it was run with. */
 export const recorder = (ran: string[], name = 'note'): Tool =>
   defineTool({
@@ -56,6 +64,7 @@ export const toolContext = (session: Session, home: string): ToolContext => ({
   task: () => null,
   compact: () => null,
   subagent: null,
+  background: noBackground,
   todo: { get: () => session.todo, set: items => session.setTodo(items) },
   read: new Map(),
   limits: { commandSeconds: 1, outputBytes: 1000, outputMaxBytes: 1000 },

@@ -4,6 +4,7 @@ import type { Call } from '../../src/protocol/rpc.ts'
 import { makeShell } from '../../src/sandbox/make-shell.ts'
 import type { View } from '../../src/sandbox/view.ts'
 import { defaultTools } from '../../src/tools/index.ts'
+import { noBackground } from './agent.ts'
 
 /** A tool context over a view, without a sandbox; `answers` stand for the holder, `calls` are what it was asked. */
 export const toolContext = (
@@ -38,6 +39,7 @@ export const toolContext = (
     task: () => null,
     compact: () => null,
     subagent: async () => ({ text: 'nobody is there', isError: true }),
+    background: noBackground,
     todo: {
       get: () => items,
       set: next => {

@@ -37,6 +37,7 @@ const mate: TeammateStatus = {
   restarts: 1,
   stall: null,
   heldUp: null,
+  background: [],
   reason: null,
   model: 'runbook',
   tokens: { input: 12_345, cachedInput: 0, output: 678, calls: 3 },

@@ -58,6 +58,10 @@ export const renderEntry = (
     }
     case 'todo':
       return `${head('☰', 'todo')}\n${body(entry.items.map(item => `${item.status === 'completed' ? '✓' : item.status === 'in_progress' ? '▶' : '·'} ${item.text}`).join('\n'))}`
+    case 'command.start':
+      return head('◆', `${entry.id} starts: ${oneLine(entry.command, o.full ? 10_000 : 160)}`)
+    case 'command.end':
+      return `${head('◇', `${entry.id} ${oneLine(entry.how, 300)}`)}${entry.tail === '' ? '' : `\n${body(entry.tail)}`}`
     case 'task.end':
       return head('■', `task ${entry.task} ${oneLine(entry.how, 300)}`)
   }

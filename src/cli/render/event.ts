@@ -178,6 +178,8 @@ const words: Partial<Record<EventType, Say>> = {
   'setup.started': info => `runs setup in the clone of ${text(info.name)}: ${text(info.command)}`,
   'clone.ready': info => `set up the clone of ${text(info.name)}`,
   'command.orphan': info => `${text(info.name)} left a command behind, pid ${text(info.pid)}${because(info.command)}`,
+  'background.started': info => `runs ${text(info.id)} beside its work: ${text(info.command)}`,
+  'background.ended': info => `${text(info.id)} ${text(info.how)}`,
   'outside.changed': info =>
     `ran ${text(info.command)}, and outside of its view something changed meanwhile${because([info.changes].flat().join('; '))}`,
   'config.changed': info => `took config.json in hand as it is now: ${text(info.text)}`,

@@ -100,6 +100,7 @@ const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): stri
         oneLine(mate.model.replace(/^(.+)\/\1$/, '$1'), 30),
         [
           ...(mate.waiting ? [waitsFor(mate.waiting, now)] : []),
+          ...running(mate, now),
           ...held(mate.heldUp, now, c),
           ...(mate.restarts > 0 ? [plural(mate.restarts, 'restart')] : []),
           ...(mate.reason === null ? [] : [oneLine(mate.reason, 100)]),
@@ -108,6 +109,14 @@ const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): stri
     ],
     '  ',
   )
+
+/** Its background commands, the first by name, unless they are what it waits for. */
+const running = ({ background: [first, ...more], waiting }: TeammateStatus, now: number): string[] =>
+  first === undefined || waiting?.what.startsWith('background ')
+    ? []
+    : [
+        `runs ${first.id} for ${span(now - Date.parse(first.since))}: ${oneLine(first.command, 60)}${more.length === 0 ? '' : ` and ${more.length} more`}`,
+      ]
 
 /** What it does in vain, or that it is dead, since when, and what ends that. What it waits for, and what it died of, is told beside it. */
 const held = (heldUp: TeammateStatus['heldUp'], now: number, c: Paint): string[] => {

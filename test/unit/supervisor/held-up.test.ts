@@ -12,6 +12,7 @@ const status = (more: Partial<ThreadStatus>): ThreadStatus => ({
   reason: null,
   usage: { input: 0, cachedInput: 0, output: 0, calls: 0, context: null },
   stall: null,
+  commands: [],
   stuck: null,
   ...more,
 })
