@@ -19,6 +19,7 @@ export interface ToolContext {
   /** The task in hand. */
   readonly task: () => { id: string; branch: string | null } | null
   readonly todo: TodoList
+  readonly memory: Memory
   /** The conversation is put together before the next round, about this above all. Why not, or null. */
   readonly compact: (focus: string | null) => string | null
   /** Gives a piece of work to a subagent and returns what it ends with. Null in a subagent: it starts none, and asks nobody. */
@@ -27,6 +28,15 @@ export interface ToolContext {
   /** Revisions of files as last read, by absolute path (SHA-256), so that an edit of a changed file is refused. */
   readonly read: Map<string, string>
   readonly limits: { commandSeconds: number; outputBytes: number; outputMaxBytes: number }
+}
+
+/** Long-term memory: the files where it lies, and what an entry is made with. The team's is written by the holder alone. */
+export interface Memory {
+  readonly own: string
+  readonly team: string
+  readonly now: () => string
+  /** The text without secrets. */
+  readonly redact: (text: string) => string
 }
 
 export interface TodoItem {

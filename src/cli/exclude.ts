@@ -18,6 +18,7 @@ const patterns = [
   '!/.messages/README*',
   '/team/*/',
   '!/team/skills/',
+  '/team/memory.md',
 ]
 
 /**

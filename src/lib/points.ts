@@ -14,6 +14,8 @@ export const points = [
   'holder.named',
   'file.write',
   'file.written',
+  'memory.write',
+  'memory.written',
   'page.write',
   'page.written',
   'page.move',

@@ -180,6 +180,7 @@ export const defaultTools = [
   'edit_file',
   'grep',
   'ls',
+  'memory',
   'message',
   'read_file',
   'request',

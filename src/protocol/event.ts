@@ -63,6 +63,7 @@ export const eventTypes = [
   'context.compacted',
   'subagent.started',
   'subagent.ended',
+  'memory.saved',
   'command.started',
   'command.ended',
   'command.orphan',

@@ -4,6 +4,7 @@ import { faultCodes } from '../lib/result.ts'
 import type { UsedFor } from './budget.ts'
 import { type JournalEntry, TakenIn } from './event.ts'
 import { MessageId, Name, RequestId, TaskId } from './ids.ts'
+import { MemoryCategory, type MemoryEntry } from './memory.ts'
 import type { DeadLetter, Receipt, Stored } from './message.ts'
 import { MessageType } from './message.ts'
 import { Learned } from './quirks.ts'
@@ -107,6 +108,9 @@ export const rpcMethods = {
   'permission.done': z.strictObject({ request: RequestId, exit: z.number().int().nullable(), detail: z.string() }),
   'permission.list': z.strictObject({}),
   'permission.remove': z.strictObject({ id: z.string() }),
+
+  /** Into the memory that the team shares, with who said so. `known`: the same text stands there in that category already. */
+  'memory.save': z.strictObject({ content: z.string().min(1), category: MemoryCategory }),
 
   /** Before a call of the model: may it take about so many tokens? What it takes is kept free until it is told, or the next is asked about. */
   'budget.reserve': z.strictObject({
@@ -323,6 +327,7 @@ export interface RpcResults {
   /** `unused`: approved for one run that has not come. */
   'permission.list': { rules: GivenRule[]; unused: RequestOf<'permission_request'>[] }
   'permission.remove': { removed: string }
+  'memory.save': { known: MemoryEntry | null }
   'budget.reserve': OverBudget | null
   'budget.rests': string | null
   'model.enter': null

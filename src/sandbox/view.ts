@@ -171,6 +171,8 @@ const resolver =
     const rest = relative(mount.real, real)
     const shown = rest === '' ? mount.at : `${mount.at}/${rest}`
     if (rank[mount.access] < rank[access]) {
+      if (mount.at === 'memory.md')
+        return fail('refused', 'memory.md is written by the tool memory alone', 'save there with memory, action save')
       const why = mount.access === 'append' ? 'can only be appended to (write_file adds at its end)' : `is read-only`
       return fail('refused', `${shown} ${why}`, `you may write in ${writable(mounts)}`)
     }

@@ -27,7 +27,6 @@ const planned: Readonly<Record<string, readonly string[]>> = {
   model: ['fallbacks'],
   'teammates.model': ['fallbacks'],
 }
-const plannedTools = ['memory']
 
 /** One thing that is wrong: where (a path into the config), and what, with the remedy if there is one. */
 interface Problem {
@@ -208,9 +207,7 @@ const references = (config: Config, all: readonly Member[]): Problem[] => {
     mate.tools?.forEach((tool, j) => {
       if ((defaultTools as readonly string[]).includes(tool)) return
       const near = nearest(tool, defaultTools)
-      const text = plannedTools.includes(tool)
-        ? `the tool ${tool} is not supported by this version yet; remove it`
-        : `there is no tool ${JSON.stringify(tool)}${meant(near, defaultTools, 'there are')}`
+      const text = `there is no tool ${JSON.stringify(tool)}${meant(near, defaultTools, 'there are')}`
       problems.push({ path: ['teammates', i, 'tools', j], text })
     })
   })

@@ -19,6 +19,7 @@ import { readEvents, type Stream } from './events.ts'
 import { gateHandlers } from './gate-handlers.ts'
 import { granting } from './lease-gate.ts'
 import { humanInbox, isUrgent, type Mail, type Outgoing } from './mail.ts'
+import { memoryHandlers } from './memory.ts'
 import { modelHandlers } from './model-handlers.ts'
 import { opening } from './opening.ts'
 import { cannotGive, giveRule } from './permissions.ts'
@@ -325,6 +326,7 @@ export const makeHandlers = (
 
     ...gateHandlers(core),
     ...modelHandlers(core),
+    ...memoryHandlers(core),
     ...planHandlers(core),
 
     ...workHandlers(core),

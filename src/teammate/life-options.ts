@@ -4,21 +4,29 @@ import { isOfReview } from '../agent/renew.ts'
 import { type Backoff, defaultBackoff, type Gate } from '../agent/retry.ts'
 import type { Session } from '../agent/session.ts'
 import type { Tool } from '../agent/tool.ts'
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, iso } from '../lib/clock.ts'
+import { makeRedactor } from '../lib/redact.ts'
 import type { Model } from '../model/model.ts'
 import type { Limits, Member } from '../protocol/config.ts'
 import type { Call } from '../protocol/rpc.ts'
 import type { FromThread } from '../protocol/thread.ts'
 import type { Shell } from '../sandbox/shell.ts'
 import type { View } from '../sandbox/view.ts'
+import { memoryFile } from '../store/files/memory-file.ts'
 
 /** Asks for the conversation to be put together before the next round. Why it will not be, or null. */
 export const askFor = (compaction: Compaction | null, focus: string | null): string | null =>
   compaction ? compaction.ask(focus) : 'a runbook goes by what was called: its conversation is not put together'
 
 /** What the tools of a life have of where it works, all through it. */
-export const toolPlace = ({ member, view, shell, session, limits, compaction = null }: LifeOptions) => ({
-  compact: (focus: string | null) => askFor(compaction, focus),
+export const toolPlace = ({ root, member, view, shell, session, limits, clock, ...o }: LifeOptions) => ({
+  memory: {
+    own: memoryFile(root, member.name),
+    team: memoryFile(root),
+    now: () => iso(clock.wall()),
+    redact: o.redact ?? makeRedactor([]),
+  },
+  compact: (focus: string | null) => askFor(o.compaction ?? null, focus),
   name: member.name,
   view,
   shell,
@@ -76,6 +84,8 @@ export interface LifeOptions {
   /** How its conversation is put together; null where it is not. */
   readonly compaction?: Compaction | null
   readonly backoff?: Backoff
+  /** Takes secrets out of what is written where others read it; without it, what has the shape of one. */
+  readonly redact?: (text: string) => string
   /** How long to wait, in milliseconds, when every retry failed; doubles each time. */
   readonly parkMs?: number
 }

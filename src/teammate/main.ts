@@ -6,6 +6,7 @@ import { readPrefixParts } from '../agent/prefix-files.ts'
 import { Session } from '../agent/session.ts'
 import { clock, delay } from '../lib/clock.ts'
 import { arm, killVariable } from '../lib/points.ts'
+import { makeRedactor } from '../lib/redact.ts'
 import { unwrap } from '../lib/result.ts'
 import { openModel, resolveModel } from '../model/index.ts'
 import { Limits, type Member } from '../protocol/config.ts'
@@ -136,6 +137,7 @@ const main = async (): Promise<void> => {
     prefix: () => buildPrefix(parts()),
     subagentPrefix: () => subagentPrefix(parts()),
     skillNews: () => skillNews.look(),
+    redact: makeRedactor(data.secrets),
   }
   const compaction = compactionOf(made)
   const life = new Life({ ...made, compaction })

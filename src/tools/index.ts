@@ -8,6 +8,7 @@ import { compact } from './compact.ts'
 import { editFile } from './edit.ts'
 import { ls, readFile, writeFile } from './files.ts'
 import { grep } from './grep.ts'
+import { memory } from './memory.ts'
 import { message } from './message.ts'
 import { request } from './request.ts'
 import { subagent } from './subagent.ts'
@@ -23,6 +24,7 @@ export const defaultTools: readonly Tool[] = [
   editFile,
   grep,
   ls,
+  memory,
   message,
   readFile,
   request,

@@ -132,6 +132,7 @@ test('a thread takes a task, works with the real tools, claims it done, and says
     'edit_file',
     'grep',
     'ls',
+    'memory',
     'message',
     'read_file',
     'request',

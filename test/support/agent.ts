@@ -65,6 +65,7 @@ export const toolContext = (session: Session, home: string): ToolContext => ({
   compact: () => null,
   subagent: null,
   background: noBackground,
+  memory: { own: join(home, 'memory.md'), team: join(home, 'team.md'), now: () => '', redact: text => text },
   todo: { get: () => session.todo, set: items => session.setTodo(items) },
   read: new Map(),
   limits: { commandSeconds: 1, outputBytes: 1000, outputMaxBytes: 1000 },

@@ -1,3 +1,4 @@
+import { dirname, join } from 'node:path'
 import type { TodoItem, ToolContext, ToolResult } from '../../src/agent/tool.ts'
 import { fail, ok, type Result } from '../../src/lib/result.ts'
 import type { Call } from '../../src/protocol/rpc.ts'
@@ -40,6 +41,12 @@ export const toolContext = (
     compact: () => null,
     subagent: async () => ({ text: 'nobody is there', isError: true }),
     background: noBackground,
+    memory: {
+      own: join(view.home, 'memory.md'),
+      team: join(dirname(view.home), 'memory.md'),
+      now: () => '2026-05-14T10:00:00.000Z',
+      redact: text => text.replaceAll('hunter2hunter2', '[redacted]'),
+    },
     todo: {
       get: () => items,
       set: next => {

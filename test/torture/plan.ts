@@ -45,6 +45,8 @@ const late = [
   'effect.ended',
   'compact.saved',
   'compact.asked',
+  'memory.write',
+  'memory.written',
 ] as const satisfies readonly Point[]
 
 type Known = keyof typeof early | (typeof late)[number]

@@ -172,7 +172,6 @@ describe('loadConfig', () => {
     expect(fault({ ...team('a'), approvals: { permission_request: 'auto' } })).toContain(
       'approvals.permission_request: this is never decided by itself',
     )
-    expect(fault({ teammates: [{ name: 'a', tools: ['memory'] }] })).toContain('the tool memory is not supported')
   })
 
   test.each(['claude/opus', 'Alice', '🦊', 'é', 'e\u0301', '', '-a', 'a b', '../x'])(

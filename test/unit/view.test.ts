@@ -84,8 +84,9 @@ test('G01 a link that stays inside works, and so does a team root behind a link'
 })
 
 test('a teammate cannot change its own rules, task or skills, and notes only grow', () => {
-  for (const path of ['AGENTS.md', 'TASK.md', 'memory.md', 'skills/csv/SKILL.md', 'skills/new', 'data/x'])
+  for (const path of ['AGENTS.md', 'TASK.md', 'skills/csv/SKILL.md', 'skills/new', 'data/x'])
     expect(real(path, 'write'), path).toMatch(/is read-only/)
+  expect(real('memory.md', 'append')).toMatch(/by the tool memory alone/)
   expect(real('NOTES.md', 'write')).toMatch(/only be appended/)
 })
 

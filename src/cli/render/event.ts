@@ -162,6 +162,7 @@ const words: Partial<Record<EventType, Say>> = {
   'subagent.started': info => `gives work to its subagent ${text(info.sub)}: ${text(info.prompt)}`,
   'subagent.ended': info =>
     `had work done by its subagent ${text(info.sub)} (${text(info.how)}): all of it is in ${text(info.transcript)}`,
+  'memory.saved': info => `told the team's memory (${text(info.category)}): ${text(info.text)}`,
   'model.failed': info => `model call failed${because(info.message ?? info.kind)}`,
   'work.rescued': info => `kept uncommitted work of ${text(info.name)}${because([info.refs].flat().join(', '))}`,
   'work.restored': info =>
