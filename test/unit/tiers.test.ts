@@ -2,10 +2,11 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { said, type ToolContext, type ToolResult } from '../../src/agent/tool.ts'
-import { unwrap } from '../../src/lib/result.ts'
+import { ok, unwrap } from '../../src/lib/result.ts'
 import type { Call } from '../../src/protocol/rpc.ts'
 import { makeShell } from '../../src/sandbox/make-shell.ts'
 import { defaultTools } from '../../src/tools/index.ts'
+import { noBackground } from '../support/agent.ts'
 import { coreOf } from '../support/core.ts'
 import { makePlace, type Place } from '../support/sandbox.ts'
 import { toolContext, use } from '../support/tools.ts'
@@ -26,11 +27,16 @@ type Row =
 /** One row for each tool: a new tool has none and fails here until somebody decides what it may do. */
 const rows: Readonly<Record<string, Row>> = {
   ask_user: { tier: 'words', calls: [{ question: 'Blue?' }] },
+  background: { tier: 'commands', run: command => ({ action: 'start', command }) },
   bash: { tier: 'commands', run: command => ({ command }) },
   compact: { tier: 'words', calls: [{}] },
   edit_file: { tier: 'writes', to: path => ({ path, edits: [{ old_text: 'before', new_text: 'after' }] }) },
   grep: { tier: 'reads', calls: [{ pattern: 'before' }, { pattern: 'x', path: 'skills' }] },
   ls: { tier: 'reads', calls: [{}, { path: 'repo' }] },
+  memory: {
+    tier: 'words',
+    calls: [{ action: 'save', content: 'kept' }, { action: 'read' }, { action: 'search', query: 'kept' }],
+  },
   message: { tier: 'words', calls: [{ to: 'bob', content: 'hello' }] },
   read_file: { tier: 'reads', calls: [{ path: 'repo/a.txt' }, { path: 'NOTES.md' }] },
   request: { tier: 'words', calls: [{ action: 'open', type: 'question', body: 'Red?' }] },
@@ -64,32 +70,38 @@ const at = (needsPlan: boolean) => {
   const view = place.view('alice')
   for (const file of [join(view.cwd, 'a.txt'), join(view.home, 'out', 'a.txt')]) writeFileSync(file, 'before\n')
   const call = ((method, params) => handlers.call('alice', method, params)) as Call
-  const context = toolContext(
+  const shell = makeShell({
     view,
-    {},
-    {
-      call,
-      task: () => ({ id, branch: null }),
-      subagent: async () => said('looked'),
-      shell: makeShell({
-        view,
-        probe: { kind: 'none', detail: 'not probed', remedy: null },
-        mode: 'off',
-        permissions,
-        marker: `${view.home}#tiers`,
-      }),
+    probe: { kind: 'none', detail: 'not probed', remedy: null },
+    mode: 'off',
+    permissions,
+    marker: `${view.home}#tiers`,
+  })
+  const more: Partial<ToolContext> = {
+    call,
+    task: () => ({ id, branch: null }),
+    subagent: async () => said('looked'),
+    shell,
+    // How it lives on is no matter here: what may begin is the word of the same shell.
+    background: {
+      ...noBackground,
+      async start(command, { trusted }) {
+        const ran = await shell.run({ command, trusted, timeoutMs: 20_000, outputBytes: 1000, outputMaxBytes: 1000 })
+        return 'refused' in ran ? ran : ok({ id: 'bg_1', log: null })
+      },
     },
-  )
+  }
+  const context = toolContext(view, {}, more)
   open.push(context)
   const waiting = async (type: string): Promise<string[]> => {
     const { requests } = unwrap(await call('request.list', {}))
     return requests.filter(each => each.type === type).map(each => each.id)
   }
-  /** Every file of the view, and what it says. */
+  /** Every file of the view but its memory, and what it says. */
   const files = (): string[] =>
     [view.cwd, view.home].flatMap(folder =>
       readdirSync(folder, { withFileTypes: true, recursive: true })
-        .filter(entry => entry.isFile())
+        .filter(entry => entry.isFile() && entry.name !== 'memory.md')
         .map(entry => join(entry.parentPath, entry.name))
         .map(file => `${file}: ${readFileSync(file, 'utf8')}`),
     )
