@@ -9,8 +9,8 @@ import { error, said, type Tool, type ToolContext, type ToolResult } from '../ag
 import { writeTranscript } from '../agent/transcript.ts'
 import { iso } from '../lib/clock.ts'
 import { errnoOf } from '../lib/files.ts'
-import { cut, firstWords } from '../lib/text.ts'
-import type { ModelFault } from '../model/model.ts'
+import { cut, firstWords, wellFormed } from '../lib/text.ts'
+import { isRetryable, type ModelFault } from '../model/model.ts'
 import { replaceFileAt } from '../sandbox/open.ts'
 import { subagentTools } from '../tools/index.ts'
 import { refused } from '../tools/paths.ts'
@@ -117,7 +117,7 @@ export class Subagents {
   async #turns(id: string, prompt: string, session: Session, context: ToolContext): Promise<TurnEnd> {
     const { session: parent, limits, tools } = this.#o
     const { voice, budget } = this.#place
-    const told: Item[] = [{ k: 'prompt', text: prompt }]
+    const told: Item[] = [{ k: 'prompt', text: wellFormed(prompt) }]
     let pace = atStart
     const own = subagentTools(tools)
     const schemas = own.map(({ schema }) => schema)
@@ -180,8 +180,9 @@ export class Subagents {
   }
 
   #fault(fault: ModelFault): string {
-    const small = fault.kind === 'overflow' ? ': give it a smaller piece of work' : ''
-    return `${sayFault(fault)}${small}`
+    if (fault.kind === 'overflow') return `${sayFault(fault)}: give it a smaller piece of work`
+    // Its teammate waits for the model as long as it takes, and may then do this again.
+    return isRetryable(fault.kind) ? `${sayFault(fault)}: give it the same again` : sayFault(fault)
   }
 
   /** Its first lines where it is long, and where the whole is. */

@@ -311,6 +311,16 @@ describe('a subagent', () => {
     ).toHaveLength(6)
   })
 
+  test('an endpoint that has no place for it ends it, and its teammate is told to give it again; what it is asked is well-formed', async () => {
+    const { own, ended } = await live([gives('look \ud800')], request =>
+      asked(request) === 'look \ufffd'
+        ? { status: 503, body: { error: { message: 'no places' } } }
+        : { status: 400, body: { error: { message: 'ill-formed' } } },
+    )
+    await ended()
+    expect(results(own()[1])[0]).toMatch(/could not be worked with: overloaded: .*: give it the same again$/)
+  })
+
   test('a model that fails for good, a refused budget and a conversation too large are errors, and the teammate goes on', async () => {
     const { own, ended } = await live(
       [gives('fail'), gives('overflow'), gives('too dear')],
