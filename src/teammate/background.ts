@@ -114,8 +114,8 @@ export class Background implements BackgroundTool {
     })
     const over = result.then(
       async ended => {
-        await onEnd?.(ended)
         this.#ended(id, this.#how(id, ended), 'refused' in ended ? '' : tailOf(ended.output))
+        await onEnd?.(ended)
       },
       (thrown: unknown) => {
         if (!this.#running.has(id)) return

@@ -237,7 +237,7 @@ export class Life {
     } else if (!isOver()) await this.#fail(`the clone could not be put on ${task.branch}: ${branch.fault.message}`)
     // Set by hear() or by a tool in the meantime, which the compiler cannot see.
     const left = this.#left as { how: string } | null
-    await this.#background.stopAll(`with task ${task.id}`)
+    if (left) await this.#background.stopAll(`with task ${task.id}`)
     if (left) this.#chapters.close(left.how)
     this.#voice.takesUp(null)
     this.#opening.length = 0

@@ -126,6 +126,28 @@ test('team down ends what runs, KILL where TERM is not heard, and the next start
   )
 })
 
+test('with a task in hand, too, what runs when the team stops is told as stopped by that at the next start', async () => {
+  let isBack = false
+  const script: Script = (request, n) => {
+    if (n === 0) return start('sleep 300')
+    if (isBack) return heard(request).includes('claimed done') ? 'Done.' : done()
+    const id = /<request id="(req_\d+)" type="shutdown_request"/.exec(heard(request))?.[1]
+    return id === undefined
+      ? 'I wait.'
+      : { calls: [{ name: 'request', args: { action: 'decide', id, decision: 'approve', reason: 'yes' } }] }
+  }
+  const made = await scriptedTeam({ alice: script }, { permissions })
+  await teamOk(['task', 'add', 'Test it', '--root', made.root])
+  await made.up()
+  await waits(made.root)
+  await teamOk(['down', '--root', made.root])
+  isBack = true
+  await made.up()
+  await ended(made.root)
+  const all = heard(made.requests('alice').at(-1))
+  expect(times(all, /bg-1 \(sleep 300\) was stopped as the team, or you, stopped after/)).toBe(1)
+})
+
 test('a command that must be asked for waits for the decision, and runs once it is started again', async () => {
   const script: Script = (request, n) => {
     const text = heard(request)

@@ -192,6 +192,31 @@ test('F03 A13 a thread killed in the middle of its tools comes back with every c
   await second.idle()
 })
 
+test('G15 a thread killed while it waits for a background command comes back knowing that, once, with its output kept', async () => {
+  const command = 'echo begun; sleep 60'
+  const first = await start([{ calls: [{ name: 'background', args: { action: 'start', command } }] }, 'I wait.'])
+  await first.idle()
+  first.send({ t: 'assign', task: task('7') })
+  const waiting = () => first.heard.findLast(message => message.t === 'state')?.waiting?.what
+  await until(() => waiting()?.startsWith('background bg-1: echo begun') === true, 'the wait')
+  expect(first.heard.findLast(message => message.t === 'commands')?.running).toMatchObject([{ id: 'bg-1' }])
+  await first.worker.terminate()
+  await server.close()
+  const pids = first.heard.flatMap(message =>
+    message.t === 'event' && message.event === 'command.started' ? [Number(message.info.pid)] : [],
+  )
+  // The supervisor ends what a dead thread left running; here there is none.
+  for (const pid of pids) process.kill(-pid, 'SIGKILL')
+  holder.task = { id: '7', status: 'in_progress', owner: 'alice', claimed: null }
+  const second = await start([{ calls: [{ name: 'task', args: { action: 'complete', summary: 'checked' } }] }, 'done'])
+  second.send({ t: 'assign', task: task('7') })
+  await until(() => holder.asks('task.complete').length >= 1, 'claimed')
+  await second.idle()
+  const all = JSON.stringify(second.requests.at(-1)?.messages)
+  expect(all.match(/background command bg-1 \([^)]*\) was running when you were interrupted/g)).toHaveLength(1)
+  expect(readFileSync(join(home.path, 'team', 'alice', 'out', 'bg-1.log'), 'utf8')).toBe('begun\n')
+})
+
 test('a thread that cannot be put together dies loudly', async () => {
   mkdirSync(join(home.path, '.team', 'sessions'), { recursive: true })
   writeFileSync(join(home.path, '.team', 'sessions', 'alice.jsonl'), 'nonsense\n{}\n')
