@@ -151,7 +151,10 @@ export const runTurn = async (o: TurnOptions): Promise<TurnEnd> => {
     }
     const no = await o.mayCall(context.estimate(schemas))
     if (no !== null) return { how: 'stopped', reason: no }
-    if (!context.inTurn) session.append({ k: 'turn', turn: context.turn + 1, step: 'start' })
+    if (!context.inTurn) {
+      o.model.turnBegins?.()
+      session.append({ k: 'turn', turn: context.turn + 1, step: 'start' })
+    }
     const { items, mail, ended, taken } = await o.boundary()
     const reminder = round > 0 && hasTodo ? todoReminder(session) : null
     session.take(reminder === null ? items : [...items, { k: 'note', text: reminder }], mail, ended)

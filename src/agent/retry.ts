@@ -52,7 +52,7 @@ export const retryDelay = (attempt: number, fault: ModelFault, backoff: Backoff,
  * One answer of the model, retried while that can help: `retries` times, never for a fault that the same request cannot
  * survive (auth, quota, bad request), nor where the endpoint asks for more quiet than half a minute: that is the fault then. `onWait` is told of each wait, in milliseconds (infinite: for a place), and of its end with null.
  */
-export const callModel = async (o: {
+interface ModelCall {
   readonly model: Model
   readonly request: TurnRequest
   readonly retries: number
@@ -60,7 +60,18 @@ export const callModel = async (o: {
   readonly gate: Gate
   readonly random?: (() => number) | undefined
   readonly onWait: (ms: number | null, fault: ModelFault | null) => void
-}): Promise<Turn> => {
+}
+
+/** The same, and where the model fails for good, of the next that takes its calls. */
+export const callModel = async (o: ModelCall): Promise<Turn> => {
+  for (;;) {
+    const asked = o.model.label
+    const turn = await callOne(o)
+    if (!turn.fault || turn.fault.kind === 'aborted' || !o.model.takeOver?.(turn.fault, asked)) return turn
+  }
+}
+
+const callOne = async (o: ModelCall): Promise<Turn> => {
   const { signal } = o.request
   const random = o.random ?? Math.random
   const wait = async (ms: number, fault: ModelFault | null): Promise<boolean> => {

@@ -1,5 +1,5 @@
 import { fail, ok, type Result } from '../lib/result.ts'
-import { resolveModel } from '../model/index.ts'
+import { type Resolved, resolveModel } from '../model/index.ts'
 import { startRunbook } from '../model/runbook/server.ts'
 import { type Member, type ModelConfig, needsPrice } from '../protocol/config.ts'
 import type { Endpoints } from '../supervisor/daemon-options.ts'
@@ -48,6 +48,12 @@ const endpoints = async (
   const resolved: { member: Member; config: ModelConfig; needsRunbook: boolean }[] = []
   const threadEnv: Record<string, string> = {}
   const secrets = new Set<string>()
+  const takeKey = (keyEnv: string | null): void => {
+    const key = keyEnv === null ? undefined : env[keyEnv]
+    if (keyEnv === null || key === undefined || key === '') return
+    threadEnv[keyEnv] = key
+    secrets.add(key)
+  }
   for (const member of members) {
     const model = resolveModel(member.model, env)
     if (!model.ok) {
@@ -57,12 +63,12 @@ const endpoints = async (
     const { config, keyEnv, needsRunbook } = model.value
     if (member.capsCost && member.price === null && !needsRunbook)
       return fail('config', `${member.name}: ${needsPrice}`)
-    const key = keyEnv === null ? undefined : env[keyEnv]
-    if (keyEnv !== null && key !== undefined && key !== '') {
-      threadEnv[keyEnv] = key
-      secrets.add(key)
-    }
-    resolved.push({ member, config, needsRunbook })
+    takeKey(keyEnv)
+    const fallbacks = resolveFallbacks(member, env)
+    if (!fallbacks.ok) return fallbacks
+    for (const each of fallbacks.value) takeKey(each.keyEnv)
+    const complete = member.fallbacks.map((each, i) => ({ ...each, model: fallbacks.value[i]?.config ?? each.model }))
+    resolved.push({ member: { ...member, fallbacks: complete }, config, needsRunbook })
   }
   for (const name of network) if (env[name] !== undefined) threadEnv[name] = env[name]
   const runbook = resolved.some(each => each.needsRunbook) ? await runbookServer() : null
@@ -74,4 +80,18 @@ const endpoints = async (
     env: threadEnv,
     secrets: [...secrets],
   })
+}
+
+/** Those of one member, in their order. A runbook carries out what it is told and thinks nothing: it is no other model. */
+export const resolveFallbacks = (member: Pick<Member, 'name' | 'fallbacks'>, env: Env): Result<Resolved[]> => {
+  const all: Resolved[] = []
+  for (const [i, { model }] of member.fallbacks.entries()) {
+    const resolved = resolveModel(model, env)
+    const at = `${member.name}: model.fallbacks[${i}]`
+    if (!resolved.ok) return { ok: false, fault: { ...resolved.fault, message: `${at}: ${resolved.fault.message}` } }
+    if (resolved.value.needsRunbook)
+      return fail('config', `${at} comes to no model`, 'give it a provider or a baseURL, and set its key')
+    all.push(resolved.value)
+  }
+  return ok(all)
 }

@@ -1,7 +1,8 @@
 import { fail, ok, type Result } from '../lib/result.ts'
 import { nearest } from '../lib/text.ts'
 import type { ModelConfig } from '../protocol/config.ts'
-import { labelOf, type Model, type ModelOptions } from './model.ts'
+import { labelOf } from '../protocol/fallbacks.ts'
+import type { Model, ModelOptions } from './model.ts'
 import { presets } from './presets.ts'
 
 export interface Resolved {
@@ -84,7 +85,7 @@ const named = (provider: string, config: ModelConfig, env: Env): Result<Resolved
 export const openModel = (options: ModelOptions): Model => {
   let opened: Model | undefined
   return {
-    label: labelOf(options.config),
+    label: options.label ?? labelOf(options.config),
     async turn(request) {
       opened ??= (await import('./openai.ts')).openaiModel(options)
       return opened.turn(request)

@@ -93,12 +93,15 @@ export interface TurnRequest {
 export interface Model {
   readonly label: string
   turn(request: TurnRequest): Promise<Turn>
+  /** A turn begins: the moment at which another model than the last may be called. */
+  turnBegins?(): void
+  /** The one that was asked under this label failed for good with this fault: true when another takes the call. */
+  takeOver?(fault: ModelFault, asked: string): boolean
 }
 
-/** How a model is called where people read of it. */
-export const labelOf = ({ provider, name }: ModelConfig): string => `${provider ?? 'openai'}/${name ?? 'default'}`
-
 export interface ModelOptions {
+  /** How it is called, where another one is called as its provider and name say. */
+  readonly label?: string | undefined
   readonly config: ModelConfig
   /** The key's value; undefined for endpoints that need none. */
   readonly apiKey: string | undefined

@@ -3,10 +3,11 @@ import OpenAI from 'openai'
 import { APIError } from 'openai/error'
 import { Stream } from 'openai/streaming'
 import { type Clock, maxDelay, clock as realClock, timerMs } from '../lib/clock.ts'
+import { labelOf } from '../protocol/fallbacks.ts'
 import { Assembly } from './assemble.ts'
 import { AnswerTooLarge, answerBound, boundResponse, isJson } from './bound.ts'
 import { readFault } from './fault.ts'
-import { labelOf, type Model, type ModelFault, type ModelOptions, type Turn, type TurnRequest } from './model.ts'
+import type { Model, ModelFault, ModelOptions, Turn, TurnRequest } from './model.ts'
 import { capabilitiesFor } from './presets.ts'
 import { firstSwitches, type Switches, switched, wireBody } from './wire.ts'
 
@@ -37,10 +38,11 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
     fetch: async (url, init) => boundResponse(await fetch(url, init), bound),
   })
   const hide = (text: string): string => (apiKey ? text.replaceAll(apiKey, '[key]') : text)
+  const label = options.label ?? labelOf(config)
   let can = capabilitiesFor(config, options.learned ?? {})
 
   const once = async (request: TurnRequest, switches: Switches): Promise<Turn> => {
-    const body = wireBody(request, config, switches.can)
+    const body = wireBody(request, config, switches.can, label)
     const ender = new AbortController()
     const stop = () => ender.abort()
     request.signal.addEventListener('abort', stop, { once: true })
@@ -105,7 +107,7 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
       : null
 
   return {
-    label: labelOf(config),
+    label,
     async turn(request) {
       if (request.signal.aborted) return failed(ended(false, 0))
       return once(request, firstSwitches(can))

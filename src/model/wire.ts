@@ -1,7 +1,7 @@
 import { wellFormed } from '../lib/text.ts'
 import type { ModelConfig } from '../protocol/config.ts'
 import type { Capabilities, Learned } from '../protocol/quirks.ts'
-import { type ChatMessage, labelOf, type TurnRequest } from './model.ts'
+import type { ChatMessage, TurnRequest } from './model.ts'
 
 type Json = Record<string, unknown>
 
@@ -126,7 +126,7 @@ export const wireMessages = (
   return out
 }
 
-export const wireBody = (request: TurnRequest, config: ModelConfig, can: Capabilities): Json => {
+export const wireBody = (request: TurnRequest, config: ModelConfig, can: Capabilities, label: string): Json => {
   const hasTools = request.tools.length > 0
   const body: Json = {
     model: config.name,
@@ -139,7 +139,7 @@ export const wireBody = (request: TurnRequest, config: ModelConfig, can: Capabil
           })),
         }
       : {}),
-    messages: wireMessages(request, can, labelOf(config)),
+    messages: wireMessages(request, can, label),
     stream: true,
     ...(can.streamUsage ? { stream_options: { include_usage: true } } : {}),
   }

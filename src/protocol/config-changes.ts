@@ -15,6 +15,7 @@ const memberKeys: { readonly [K in Exclude<keyof Member, 'name'>]: { readonly as
   systemPrompt: { as: 'system_prompt', when: 'told' },
   lead: { as: 'lead', when: 'told' },
   model: { as: 'model', when: 'anew' },
+  fallbacks: { as: 'model.fallbacks', when: 'anew' },
   price: { as: 'price', when: 'now' },
   budget: { as: 'budget', when: 'now' },
   capsCost: { as: 'budget', when: 'now' },

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { Caps, Price } from './budget.ts'
+import { type Fallback, fallbackOf } from './fallbacks.ts'
 import { Name } from './ids.ts'
 import { Quirks } from './quirks.ts'
 import { type approvable, requestTypes } from './request-types.ts'
@@ -26,8 +27,10 @@ const modelShape = {
   price: Price,
   quirks: Quirks,
 }
-export const Model = z.strictObject(modelShape).partial()
-export type ModelConfig = z.infer<typeof Model>
+const OneModel = z.strictObject(modelShape).partial()
+export type ModelConfig = z.infer<typeof OneModel>
+/** A model, and those that take its calls in their order when it fails: each complete, or only what differs from it. */
+export const Model = OneModel.extend({ fallbacks: z.array(OneModel).max(8).optional() })
 
 const rules = z.array(z.string().min(1))
 export const Permissions = z.strictObject({ allow: rules.default([]), ask: rules.default([]), deny: rules.default([]) })
@@ -158,6 +161,8 @@ export interface Member {
   readonly skills: readonly string[]
   readonly systemPrompt: string
   readonly model: Omit<ModelConfig, 'price'>
+  /** Who takes a call when its model fails, in this order. */
+  readonly fallbacks: readonly Fallback[]
   /** Of a million tokens of its model; null where config.json does not say. */
   readonly price: Price | null
   readonly budget: Caps
@@ -207,7 +212,7 @@ export const members = (config: Config): Member[] =>
       ...(mate.needs ?? []),
     ]
     const merge = (a: readonly string[], b: readonly string[] | undefined) => [...new Set([...a, ...(b ?? [])])]
-    const { price, ...model } = { ...config.model, ...mate.model }
+    const { price, fallbacks = [], ...model } = { ...config.model, ...mate.model }
     const budget = { ...config.budget.teammate, ...mate.budget }
     const caps = [config.budget.team, config.budget.task, budget]
     return names.map(name => ({
@@ -216,6 +221,7 @@ export const members = (config: Config): Member[] =>
       skills: mate.skills,
       systemPrompt: mate.system_prompt,
       model,
+      fallbacks: fallbacks.map(entry => fallbackOf(model, entry)),
       price: price ?? null,
       budget,
       capsCost: caps.some(({ cost }) => cost !== undefined),

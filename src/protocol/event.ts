@@ -60,6 +60,7 @@ export const eventTypes = [
   'model.call',
   'model.failed',
   'model.learned',
+  'model.fallback',
   'context.compacted',
   'subagent.started',
   'subagent.ended',

@@ -86,6 +86,8 @@ export const FromThread = z.discriminatedUnion('t', [
     cachedInput: z.number(),
     output: z.number(),
     calls: z.number(),
+    /** Who answered last, by label. */
+    model: z.string().optional(),
     context: z.number().nullable(),
     /** The task that they were used for since the last time. */
     task: z.string().nullable(),

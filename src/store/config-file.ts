@@ -24,8 +24,6 @@ export interface LoadedConfig {
 /** Keys and values that are promised for later: named as such, never as a slip of the hand. */
 const planned: Readonly<Record<string, readonly string[]>> = {
   '': ['hooks', 'notify'],
-  model: ['fallbacks'],
-  'teammates.model': ['fallbacks'],
 }
 
 /** One thing that is wrong: where (a path into the config), and what, with the remedy if there is one. */
@@ -223,13 +221,16 @@ const unpriced = (config: Config): Problem[] => {
     const isCapped = onAll || (mate.budget?.cost ?? teammate.cost) !== undefined
     // What `auto` comes to is known when the team starts, and looked at there.
     const isAuto = (model.provider ?? 'auto') === 'auto' && model.baseURL === undefined && model.apiKeyEnv === undefined
-    if (!isCapped || model.price !== undefined || model.provider === 'runbook' || isAuto) return []
-    return [
-      {
-        path: mate.model === undefined ? ['teammates', i] : ['teammates', i, 'model'],
-        text: needsPrice,
-      },
-    ]
+    if (!isCapped) return []
+    const path = mate.model === undefined ? ['teammates', i] : ['teammates', i, 'model']
+    const first =
+      model.price !== undefined || model.provider === 'runbook' || isAuto ? [] : [{ path, text: needsPrice }]
+    // What another model costs is never taken over from the first.
+    const own = mate.model?.fallbacks !== undefined
+    const unsaid = (model.fallbacks ?? []).findIndex(({ price }) => price === undefined)
+    if (unsaid === -1) return first
+    const at = [...(own ? ['teammates', i, 'model'] : ['model']), 'fallbacks', unsaid]
+    return [...first, { path: at, text: needsPrice }]
   })
 }
 

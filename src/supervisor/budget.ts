@@ -16,6 +16,7 @@ import {
   whose,
 } from '../protocol/amount.ts'
 import type { BudgetData, Spending, Used, UsedFor } from '../protocol/budget.ts'
+import { mostCost, priceOf } from '../protocol/fallbacks.ts'
 import { type BudgetRequest, isBudget, type Request } from '../protocol/request.ts'
 import { requestTypes } from '../protocol/request-types.ts'
 import type { BudgetShown, OverBudget } from '../protocol/rpc.ts'
@@ -29,6 +30,8 @@ import type { Tasks } from './tasks.ts'
 export interface Told extends Used {
   readonly task: string | null
   readonly call: { readonly stop: string; readonly calls: readonly string[]; readonly sub?: string | undefined } | null
+  /** Who answered, by label. */
+  readonly model?: string | undefined
 }
 
 type Amounts = Readonly<Record<Unit, number>>
@@ -102,7 +105,7 @@ export class Budget {
   }
 
   /** What the session of `name` used by now. Told again, it changes nothing. */
-  heard(name: string, { task, call, ...told }: Told): void {
+  heard(name: string, { task, call, model, ...told }: Told): void {
     if (call !== null) this.#reserved.delete(caller(name, call.sub))
     const used: Used = {
       input: told.input,
@@ -117,7 +120,8 @@ export class Budget {
     const id = `${name}/${task ?? ''}`
     const rec = this.#store.spending.get(id)
     const old = rec?.value ?? { ...none, cost: 0 }
-    const cost = costOf(fresh, this.#roster.find(name)?.price ?? null)
+    const member = this.#roster.find(name)
+    const cost = member === undefined ? 0 : costOf(fresh, priceOf(member, model))
     const value: Spending = {
       name,
       task,
@@ -132,7 +136,14 @@ export class Budget {
       n: n + 1,
       seen: used,
     }
-    const info = { name, ...(task === null ? {} : { task }), ...call, ...fresh, calls: call?.calls ?? [] }
+    const info = {
+      name,
+      ...(model === undefined ? {} : { model }),
+      ...(task === null ? {} : { task }),
+      ...call,
+      ...fresh,
+      calls: call?.calls ?? [],
+    }
     const why = { event: 'model.call' as const, by: name, info }
     if (rec) this.#store.spending.update(id, rec.rev, value, why)
     else this.#store.spending.create(id, value, why)
@@ -154,8 +165,8 @@ export class Budget {
     { input, output, sub }: { readonly input: number; readonly output: number; readonly sub?: string | undefined },
   ): Result<OverBudget | null> {
     const task = this.#tasks.inHand(name)?.value.id ?? null
-    const price = this.#roster.find(name)?.price ?? null
-    const need = { tokens: input + output, cost: costOf({ input, cachedInput: 0, output }, price) }
+    const cost = mostCost(this.#roster.find(name), { input, cachedInput: 0, output })
+    const need = { tokens: input + output, cost }
     const who = caller(name, sub)
     this.#reserved.delete(who)
     const over = this.#caps(name, task).find(({ cap, spent, reserved, unit }) => spent + reserved + need[unit] > cap)

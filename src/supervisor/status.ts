@@ -1,5 +1,7 @@
 import { asFault, ok } from '../lib/result.ts'
 import { cut } from '../lib/text.ts'
+import type { Member } from '../protocol/config.ts'
+import { labelsOf } from '../protocol/fallbacks.ts'
 import type { Request } from '../protocol/request.ts'
 import type { Hello, QueuedLease, Status, TaskShown } from '../protocol/rpc.ts'
 import type { TeammateState, Waiting } from '../protocol/teammate.ts'
@@ -56,7 +58,11 @@ export const makeStatus = async (
         : live === undefined
           ? readied(core, state)
           : null
-      const { context, ...tokens } = live?.usage ?? { input: 0, cachedInput: 0, output: 0, calls: 0, context: null }
+      const {
+        context,
+        model: answering,
+        ...tokens
+      } = live?.usage ?? { input: 0, cachedInput: 0, output: 0, calls: 0, context: null, model: undefined }
       return {
         name: member.name,
         role: member.role,
@@ -70,7 +76,7 @@ export const makeStatus = async (
         stall: live?.stall && live.stall.task === task ? live.stall.text : null,
         heldUp: live ? heldUp(member.name, { ...live, waiting }, task) : null,
         reason: live?.reason ?? standing?.reason ?? null,
-        model: `${member.model.provider ?? 'auto'}${member.model.name === undefined ? '' : `/${member.model.name}`}`,
+        model: named(member, answering),
         tokens,
         context,
       }
@@ -177,3 +183,9 @@ const withRemedy = (reason: string, command: string): string =>
   reason.includes(command) ? reason : `${reason} (${command})`
 
 const firstLine = (text: string | null): string => (text ?? 'no reason given').split('\n')[0] ?? ''
+
+/** Who answered last, as long as it is one of its models by now; else its first. */
+const named = ({ model, fallbacks }: Member, answering: string | undefined): string => {
+  const isOne = answering !== undefined && labelsOf([model, ...fallbacks.map(each => each.model)]).includes(answering)
+  return isOne ? answering : `${model.provider ?? 'auto'}${model.name === undefined ? '' : `/${model.name}`}`
+}

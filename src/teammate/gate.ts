@@ -6,6 +6,8 @@ import type { Call } from '../protocol/rpc.ts'
 
 /** A wait for a place that is shorter than this is not worth a word on a screen. */
 const shownQueueMs = 1000
+/** Calls of this thread, over all its endpoints: the holder tells them apart by it. */
+let calls = 0
 
 /**
  * The gate of one endpoint, shared by every thread of this process: when one is told to slow down, all who use the
@@ -20,7 +22,6 @@ export const sharedGate = (endpoint: string, clock: Clock, call: Call): Gate & {
     if (typeof ms === 'number' && Number.isFinite(ms)) own.close(ms)
   }
   channel.unref()
-  let calls = 0
   return {
     async enter(signal, queued) {
       const id = { call: ++calls }

@@ -8,19 +8,17 @@ import { clock, delay } from '../lib/clock.ts'
 import { arm, killVariable } from '../lib/points.ts'
 import { makeRedactor } from '../lib/redact.ts'
 import { unwrap } from '../lib/result.ts'
-import { openModel, resolveModel } from '../model/index.ts'
 import { Limits, type Member } from '../protocol/config.ts'
 import { beatMs, type FromThread, type ThreadData, type ToThread } from '../protocol/thread.ts'
 import { relinkSkills } from '../sandbox/home.ts'
 import { teamMarker } from '../sandbox/leftover.ts'
 import { makeShell } from '../sandbox/make-shell.ts'
 import { liveView } from '../sandbox/view.ts'
-import { learnedOf, readLearned } from '../store/learned.ts'
 import { pickTools } from '../tools/index.ts'
 import { compactionOf } from './compacting.ts'
-import { sharedGate } from './gate.ts'
 import { Life } from './life.ts'
 import { askFor, type LifeOptions } from './life-options.ts'
+import { openModels } from './models.ts'
 import { watchOutside } from './outside.ts'
 import { portCall } from './port.ts'
 import { SkillNews } from './skill-news.ts'
@@ -45,21 +43,8 @@ const main = async (): Promise<void> => {
   const { name, root, workspace, mode, dataPaths } = data
   const post = (message: FromThread): void => port.postMessage(message)
 
-  const { config, keyEnv } = unwrap(resolveModel(member.model, process.env))
-  const apiKey = keyEnv === null ? undefined : process.env[keyEnv]
   const { call, answer, close } = portCall(post)
   const warn = (text: string): void => post({ t: 'event', event: 'warning', info: { text } })
-  const { baseURL = '', name: modelName = '' } = config
-  const model = openModel({
-    config,
-    apiKey,
-    idleMs: limits.modelIdleSeconds * 1000,
-    learned: learnedOf(readLearned(root).models, baseURL, modelName),
-    onLearned: (learned, why) =>
-      void call('model.learn', { baseURL, name: modelName, learned, why }).then(kept => {
-        if (!kept.ok) warn(`what ${modelName} taught could not be kept: ${kept.fault.message}`)
-      }),
-  })
   const tools = unwrap(pickTools(member.tools))
   const sessionFile = join(root, '.team', 'sessions', `${name}.jsonl`)
   const since = statSync(sessionFile, { throwIfNoEntry: false })?.mtimeMs ?? null
@@ -99,7 +84,8 @@ const main = async (): Promise<void> => {
     onChange: (changes, command) =>
       post({ t: 'event', event: 'outside.changed', info: { name, changes, command: command.slice(0, 200) } }),
   })
-  const gate = sharedGate(config.baseURL ?? model.label, clock, call)
+  const models = openModels({ root, member, env: process.env, limits, session, clock, call, post })
+  const { model, gate } = models
 
   const warned = new Set<string>()
   const warnOnce = (text: string): void => {
@@ -122,7 +108,7 @@ const main = async (): Promise<void> => {
   }
 
   const made: LifeOptions = {
-    member: { ...member, model: config },
+    member: models.member,
     root,
     limits,
     session,
@@ -162,7 +148,7 @@ const main = async (): Promise<void> => {
   living.abort()
   await beating
   close()
-  gate.end()
+  models.end()
   session.close()
   post({ t: 'bye', reason })
   port.close()

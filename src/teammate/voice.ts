@@ -1,3 +1,4 @@
+import { lastAnswering } from '../agent/line.ts'
 import type { TurnOptions } from '../agent/loop.ts'
 import type { Session } from '../agent/session.ts'
 import type { Tool } from '../agent/tool.ts'
@@ -41,6 +42,8 @@ export class Voice {
   #subsWait = false
   /** A call of the model goes on: `silent` as long as nothing of its answer came. */
   #asking: 'silent' | 'heard' | null = null
+  /** Who answered last. */
+  #model: string | undefined
   /** The call whose usage is told next. */
   #call: Extract<FromThread, { t: 'usage' }>['call'] = null
   /** Calls of the model, each try one. */
@@ -125,6 +128,7 @@ export class Voice {
       cachedInput,
       output,
       calls,
+      model: this.#model ?? lastAnswering(session) ?? this.#o.model.label,
       context: window === undefined ? null : Math.min(1, size() / window),
       task: this.#task ?? session.context.task?.item.id ?? null,
       call,
@@ -185,7 +189,8 @@ export class Voice {
         this.progress++
       },
       usage: () => this.usage(),
-      called: ({ fault, stop, calls }) => {
+      called: ({ fault, stop, calls, model }) => {
+        if (!fault) this.#model = model ?? this.#o.model.label
         this.#asking = null
         if (!fault) this.#step({ k: 'model' })
         if (!fault) this.#call = { stop, calls: calls.map(call => call.name) }
@@ -219,6 +224,7 @@ export class Voice {
       usage: () => undefined,
       answers: async () => undefined,
       called: turn => {
+        if (!turn.fault) this.#model = turn.model ?? this.#o.model.label
         const { fault, stop, calls } = turn
         if (stop !== 'error') {
           spent(turn)

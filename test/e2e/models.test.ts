@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { Reply, ScriptedRequest } from '../../src/model/scripted.ts'
+import { type Reply, type ScriptedRequest, startScripted } from '../../src/model/scripted.ts'
 import { team, teamOk, until } from '../support/cli.ts'
-import { ask, journal, killed, scriptedTeam } from '../support/scripted-team.ts'
+import { ask, journal, killed, scriptedTeam, status } from '../support/scripted-team.ts'
 
 /** Ends its task, and after that its turn. */
 const done = ({ messages }: ScriptedRequest): Reply =>
@@ -52,8 +52,60 @@ test('a refused parameter is known to the whole team over kill -9, shown by doct
   expect(
     (await journal(root)).some(({ event, info }) => event === 'warning' && /damaged/.test(String(info?.text))),
   ).toBe(true)
-  await until(() => readFileSync(file, 'utf8').includes('max_completion_tokens'), 45_000)
+  await until(() => existsSync(file) && readFileSync(file, 'utf8').includes('max_completion_tokens'), 45_000)
   await killed(daemon)
   rmSync(file)
   expect(await teamOk(['doctor', '--root', root])).not.toContain('max_completion_tokens')
+})
+
+test('a failing model is followed by the next, over kill -9 in the middle, at its own price; doctor and status tell of it', async () => {
+  let works = 0
+  const usage = { prompt_tokens: 1000, completion_tokens: 100 }
+  const second = await startScripted(request =>
+    works++ < 3
+      ? { calls: [{ name: 'ls', args: {} }], usage }
+      : works === 4
+        ? { ...(done(request) as object), usage }
+        : done(request),
+  )
+  const refused: Reply = { status: 401, body: { error: { message: 'that key is no good' } } }
+  const { root, up, requests } = await scriptedTeam(
+    { alice: () => refused },
+    { teammates: [{ name: 'alice', model: { price: { in: 1000, out: 1000 } } }] },
+  )
+  try {
+    const file = join(root, 'config.json')
+    const config = JSON.parse(readFileSync(file, 'utf8')) as { teammates: { model: object }[]; budget?: object }
+    config.budget = { team: { cost: 5000 } }
+    const [alice] = config.teammates
+    if (alice)
+      alice.model = {
+        ...alice.model,
+        fallbacks: [{ provider: 'other', baseURL: second.baseURL, name: 'spare', price: { in: 1, out: 1 } }],
+      }
+    writeFileSync(file, JSON.stringify(config))
+    expect(await teamOk(['doctor', '--root', root])).toContain(`spare at ${second.baseURL}`)
+    await teamOk(['task', 'add', 'One', '--root', root])
+    let daemon = await up()
+    await until(() => works >= 2, 45_000)
+    await killed(daemon)
+    daemon = await up()
+    expect(await ended(root)).toMatchObject({ status: 'completed' })
+    // The first is asked once, not at each call and not after the restart in the middle of the turn.
+    expect(requests('alice')).toHaveLength(1)
+    const events = (await journal(root)).filter(({ event }) => event === 'model.fallback')
+    expect(events.map(({ info }) => [info?.from, info?.to, info?.kind])).toEqual([
+      ['scripted/alice', 'other/spare', 'auth'],
+    ])
+    const now = await status(root)
+    expect(now.teammates[0]?.model).toBe('other/spare')
+    // At the price of who answered: at the first one's it would be a thousand times as much.
+    expect(now.used.cost).toBeGreaterThan(0)
+    expect(now.used.cost).toBeLessThan(0.1)
+    expect(await teamOk(['logs', '--root', root])).toContain('calls other/spare from now on: scripted/alice failed')
+    expect(readFileSync(join(root, '.team', 'sessions', 'alice.jsonl'), 'utf8')).toContain('"model":"other/spare"')
+    await killed(daemon)
+  } finally {
+    await second.close()
+  }
 })

@@ -152,6 +152,7 @@ export const member: Member = {
   autoClaim: true,
   needsPlan: false,
   price: null,
+  fallbacks: [],
   budget: {},
   capsCost: false,
   lead: false,

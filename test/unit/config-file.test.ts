@@ -163,12 +163,19 @@ describe('loadConfig', () => {
     expect(fault({ ...team('a'), model: { price: { in: -1, out: 1 } } })).toContain('model.price.in')
   })
 
+  test('a fallback of a model whose cost is capped needs a price of its own, and has none of its own fallbacks', () => {
+    const price = { in: 1, out: 1 }
+    const capped = (model: object) => ({ ...team('a'), budget: { team: { cost: 1 } }, model })
+    expect(fault(capped({ provider: 'deepseek', price, fallbacks: [{ name: 'b', price }, { name: 'c' }] }))).toContain(
+      'model.fallbacks[1]: a budget caps its cost',
+    )
+    expect(fault({ ...team('a'), model: { fallbacks: [{ fallbacks: [] }] } })).toContain('unknown key')
+    expect(fault({ ...team('a'), model: { fallbacks: [{ nam: 'x' }] } })).toContain('did you mean "name"?')
+  })
+
   test('what is promised for later is said to be so, not taken for a slip', () => {
     for (const key of ['hooks', 'notify'])
       expect(fault({ ...team('a'), [key]: {} })).toContain(`${key}: not supported by this version yet`)
-    expect(fault({ ...team('a'), model: { fallbacks: [] } })).toContain(
-      'model.fallbacks: not supported by this version yet',
-    )
     expect(fault({ ...team('a'), approvals: { permission_request: 'auto' } })).toContain(
       'approvals.permission_request: this is never decided by itself',
     )

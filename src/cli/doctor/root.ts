@@ -2,6 +2,7 @@ import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:f
 import { join } from 'node:path'
 import { ok, type Result } from '../../lib/result.ts'
 import { knownFor, resolveModel } from '../../model/index.ts'
+import type { ModelConfig } from '../../protocol/config.ts'
 import { sayKnown } from '../../protocol/quirks.ts'
 import type { Probe } from '../../sandbox/shell.ts'
 import { openReadOnly } from '../../store/index.ts'
@@ -12,6 +13,7 @@ import { clientSocket } from '../../store/rpc/socket-path.ts'
 import { checkVersions } from '../../store/versions.ts'
 import type { Cli } from '../cli.ts'
 import { connectDaemon } from '../connect-daemon.ts'
+import { resolveFallbacks } from '../models.ts'
 import { plural } from '../render/text.ts'
 import { leftoverChecks, mendLeftovers } from './leftovers.ts'
 import type { Check } from './machine.ts'
@@ -105,22 +107,28 @@ const models = (cli: Cli, root: string, { members }: LoadedConfig): Check[] => {
       continue
     }
     const { config, needsRunbook } = resolved.value
-    const label = needsRunbook ? 'runbook' : `${config.name} at ${config.baseURL}`
-    if (seen.has(label)) continue
-    seen.add(label)
-    checks.push(
-      needsRunbook
-        ? {
-            what: 'model',
-            state: 'warn',
-            detail: 'none is set: only tasks written as runbooks can be carried out',
-            remedy: 'export OPENAI_API_KEY=…, or set "model" in config.json.',
-          }
-        : good(
-            'model',
-            [label, ...sayKnown(knownFor(config, learnedOf(learned, config.baseURL, config.name)))].join('; '),
-          ),
-    )
+    const say = (config: ModelConfig, what: string): void => {
+      const label = `${config.name} at ${config.baseURL}`
+      if (seen.has(`${what} ${label}`)) return
+      seen.add(`${what} ${label}`)
+      const known = sayKnown(knownFor(config, learnedOf(learned, config.baseURL, config.name)))
+      checks.push(good(what, [label, ...known].join('; ')))
+    }
+    if (!needsRunbook) say(config, 'model')
+    else if (!seen.has('runbook'))
+      checks.push({
+        what: 'model',
+        state: 'warn',
+        detail: 'none is set: only tasks written as runbooks can be carried out',
+        remedy: 'export OPENAI_API_KEY=…, or set "model" in config.json.',
+      })
+    if (needsRunbook) seen.add('runbook')
+    const fallbacks = resolveFallbacks(member, cli.env)
+    if (fallbacks.ok) for (const each of fallbacks.value) say(each.config, 'fallback')
+    else {
+      const { message, hint } = fallbacks.fault
+      checks.push({ what: `fallbacks of ${member.name}`, state: 'fail', detail: message, remedy: hint ?? null })
+    }
   }
   return checks
 }

@@ -157,6 +157,10 @@ const words: Partial<Record<EventType, Say>> = {
   'teammate.renewed': info => `starts anew with what changed in config.json: ${text(info.keys)}`,
   'context.compacted': info =>
     `put its conversation together, ${text(info.before)} tokens to ${text(info.after)}; all of it is in ${text(info.transcript)}`,
+  'model.fallback': info =>
+    info.back === true
+      ? `calls ${text(info.to)} again, and ${text(info.from)} no more`
+      : `calls ${text(info.to)} from now on: ${text(info.from)} failed${because(info.why)}`,
   'model.learned': info =>
     `learned how ${text(info.model)} wants its requests (${text(info.what)})${because(info.why)}`,
   'subagent.started': info => `gives work to its subagent ${text(info.sub)}: ${text(info.prompt)}`,
