@@ -85,9 +85,9 @@ const endpoints = async (
 /** Those of one member, in their order. A runbook carries out what it is told and thinks nothing: it is no other model. */
 export const resolveFallbacks = (member: Pick<Member, 'name' | 'fallbacks'>, env: Env): Result<Resolved[]> => {
   const all: Resolved[] = []
-  for (const [i, { model }] of member.fallbacks.entries()) {
+  for (const [i, { model, isCheaper }] of member.fallbacks.entries()) {
     const resolved = resolveModel(model, env)
-    const at = `${member.name}: model.fallbacks[${i}]`
+    const at = `${member.name}: ${isCheaper ? 'model.cheaper' : `model.fallbacks[${i}]`}`
     if (!resolved.ok) return { ok: false, fault: { ...resolved.fault, message: `${at}: ${resolved.fault.message}` } }
     if (resolved.value.needsRunbook)
       return fail('config', `${at} comes to no model`, 'give it a provider or a baseURL, and set its key')

@@ -95,6 +95,8 @@ export interface Model {
   turn(request: TurnRequest): Promise<Turn>
   /** A turn begins: the moment at which another model than the last may be called. */
   turnBegins?(): void
+  /** Little of the budget is left (or enough again): the cheaper one, where there is one, takes the calls from now on. */
+  spare?(on: boolean): void
   /** The one that was asked under this label failed for good with this fault: true when another takes the call. */
   takeOver?(fault: ModelFault, asked: string): boolean
 }

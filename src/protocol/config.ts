@@ -29,8 +29,11 @@ const modelShape = {
 }
 const OneModel = z.strictObject(modelShape).partial()
 export type ModelConfig = z.infer<typeof OneModel>
-/** A model, and those that take its calls in their order when it fails: each complete, or only what differs from it. */
-export const Model = OneModel.extend({ fallbacks: z.array(OneModel).max(8).optional() })
+/**
+ * A model, those that take its calls in their order when it fails, and the one that takes them when little of a cap on cost is left:
+ * each complete, or only what differs from it.
+ */
+export const Model = OneModel.extend({ fallbacks: z.array(OneModel).max(8).optional(), cheaper: OneModel.optional() })
 
 const rules = z.array(z.string().min(1))
 export const Permissions = z.strictObject({ allow: rules.default([]), ask: rules.default([]), deny: rules.default([]) })
@@ -149,7 +152,15 @@ export const Config = z.strictObject({
   permissions: Permissions.default({ allow: [], ask: [], deny: [] }),
   sandbox: z.enum(['required', 'prefer', 'off']).default('required'),
   /** The most that the models of the team, of each teammate and for each task may use. At a cap the human is asked. */
-  budget: z.strictObject({ team: Caps.default({}), teammate: Caps.default({}), task: Caps.default({}) }).prefault({}),
+  budget: z
+    .strictObject({
+      team: Caps.default({}),
+      teammate: Caps.default({}),
+      task: Caps.default({}),
+      /** From this share of a cap on cost on `model.cheaper` takes the calls. */
+      cheaperAt: z.number().gt(0).max(1).default(0.8),
+    })
+    .prefault({}),
   limits: Limits.prefault({}),
 })
 export type Config = z.infer<typeof Config>
@@ -161,7 +172,7 @@ export interface Member {
   readonly skills: readonly string[]
   readonly systemPrompt: string
   readonly model: Omit<ModelConfig, 'price'>
-  /** Who takes a call when its model fails, in this order. */
+  /** Who takes a call when its model fails, in this order; at the end the one that spares the budget, where there is one. */
   readonly fallbacks: readonly Fallback[]
   /** Of a million tokens of its model; null where config.json does not say. */
   readonly price: Price | null
@@ -212,7 +223,7 @@ export const members = (config: Config): Member[] =>
       ...(mate.needs ?? []),
     ]
     const merge = (a: readonly string[], b: readonly string[] | undefined) => [...new Set([...a, ...(b ?? [])])]
-    const { price, fallbacks = [], ...model } = { ...config.model, ...mate.model }
+    const { price, fallbacks = [], cheaper, ...model } = { ...config.model, ...mate.model }
     const budget = { ...config.budget.teammate, ...mate.budget }
     const caps = [config.budget.team, config.budget.task, budget]
     return names.map(name => ({
@@ -221,7 +232,10 @@ export const members = (config: Config): Member[] =>
       skills: mate.skills,
       systemPrompt: mate.system_prompt,
       model,
-      fallbacks: fallbacks.map(entry => fallbackOf(model, entry)),
+      fallbacks: [
+        ...fallbacks.map(entry => fallbackOf(model, entry)),
+        ...(cheaper ? [{ ...fallbackOf(model, cheaper), isCheaper: true as const }] : []),
+      ],
       price: price ?? null,
       budget,
       capsCost: caps.some(({ cost }) => cost !== undefined),

@@ -6,6 +6,8 @@ import type { Member, ModelConfig } from './config.ts'
 export interface Fallback {
   readonly model: Omit<ModelConfig, 'price'>
   readonly price: Price | null
+  /** It takes no call of one that failed: it is asked where little of a cap on cost is left. */
+  readonly isCheaper?: true
 }
 
 /** How a model is called where people read of it. */

@@ -328,7 +328,8 @@ export interface RpcResults {
   'permission.list': { rules: GivenRule[]; unused: RequestOf<'permission_request'>[] }
   'permission.remove': { removed: string }
   'memory.save': { known: MemoryEntry | null }
-  'budget.reserve': OverBudget | null
+  /** `cheaper`: it may, by the model that spares the budget. */
+  'budget.reserve': OverBudget | { readonly cheaper: true } | null
   'budget.rests': string | null
   'model.enter': null
   'model.leave': null

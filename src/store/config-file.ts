@@ -223,14 +223,20 @@ const unpriced = (config: Config): Problem[] => {
     const isAuto = (model.provider ?? 'auto') === 'auto' && model.baseURL === undefined && model.apiKeyEnv === undefined
     if (!isCapped) return []
     const path = mate.model === undefined ? ['teammates', i] : ['teammates', i, 'model']
-    const first =
+    const first: Problem[] =
       model.price !== undefined || model.provider === 'runbook' || isAuto ? [] : [{ path, text: needsPrice }]
     // What another model costs is never taken over from the first.
     const own = mate.model?.fallbacks !== undefined
     const unsaid = (model.fallbacks ?? []).findIndex(({ price }) => price === undefined)
-    if (unsaid === -1) return first
-    const at = [...(own ? ['teammates', i, 'model'] : ['model']), 'fallbacks', unsaid]
-    return [...first, { path: at, text: needsPrice }]
+    if (unsaid !== -1) {
+      const at = [...(own ? ['teammates', i, 'model'] : ['model']), 'fallbacks', unsaid]
+      first.push({ path: at, text: needsPrice })
+    }
+    if (model.cheaper && model.cheaper.price === undefined) {
+      const at = [...(mate.model?.cheaper ? ['teammates', i, 'model'] : ['model']), 'cheaper']
+      first.push({ path: at, text: needsPrice })
+    }
+    return first
   })
 }
 

@@ -163,17 +163,25 @@ export class Budget {
   reserve(
     name: string,
     { input, output, sub }: { readonly input: number; readonly output: number; readonly sub?: string | undefined },
-  ): Result<OverBudget | null> {
+  ): Result<OverBudget | { readonly cheaper: true } | null> {
     const task = this.#tasks.inHand(name)?.value.id ?? null
-    const cost = mostCost(this.#roster.find(name), { input, cachedInput: 0, output })
-    const need = { tokens: input + output, cost }
+    const used = { input, cachedInput: 0, output }
+    const member = this.#roster.find(name)
+    const most = mostCost(member, used)
     const who = caller(name, sub)
     this.#reserved.delete(who)
-    const over = this.#caps(name, task).find(({ cap, spent, reserved, unit }) => spent + reserved + need[unit] > cap)
+    const caps = this.#caps(name, task)
+    const { cheaperAt } = this.#roster.config.budget
+    const isNear = caps.some(
+      ({ cap, spent, reserved, unit }) => unit === 'cost' && spent + reserved + most > cheaperAt * cap,
+    )
+    const cheaper = isNear ? member?.fallbacks.find(({ isCheaper }) => isCheaper) : undefined
+    const need = { tokens: input + output, cost: cheaper ? costOf(used, cheaper.price) : most }
+    const over = caps.find(({ cap, spent, reserved, unit }) => spent + reserved + need[unit] > cap)
     this.#resting.delete(name)
     if (over) return this.#ask(name, task, over, need)
     this.#reserved.set(who, { name, task, need })
-    return ok(null)
+    return ok(cheaper ? { cheaper: true } : null)
   }
 
   /**

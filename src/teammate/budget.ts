@@ -1,7 +1,8 @@
 import { type Item, renderItems } from '../agent/items.ts'
 import { tokens } from '../agent/tokens.ts'
 import { unwrap } from '../lib/result.ts'
-import type { Call, OverBudget } from '../protocol/rpc.ts'
+import type { Model } from '../model/model.ts'
+import type { Call, OverBudget, RpcResults } from '../protocol/rpc.ts'
 import type { Choice, Intake } from './intake.ts'
 import type { Parking } from './parking.ts'
 
@@ -13,11 +14,11 @@ export const moreBudget = (why: string): string => `more budget (${why})`
 
 /** Asks before each call of the model whether there is a budget for it, and parks the teammate where a person has to say so. */
 export class Budget {
-  readonly #o: { call: Call; parking: Parking; intake: Intake; answer: number }
+  readonly #o: { call: Call; parking: Parking; intake: Intake; model: Model; answer: number }
   #over: OverBudget | null = null
 
   /** `answer`: the most tokens of an answer, where that is bounded. */
-  constructor(o: { call: Call; parking: Parking; intake: Intake; answer: number | undefined }) {
+  constructor(o: { call: Call; parking: Parking; intake: Intake; model: Model; answer: number | undefined }) {
     this.#o = { ...o, answer: o.answer ?? usualAnswer }
   }
 
@@ -49,7 +50,7 @@ export class Budget {
     const read = (mail?.picked ?? []).map(({ stored }) => stored.message.content)
     const input = context + tokens([renderItems(told), ...read].join('\n'))
     // A daemon that cannot tell is ending, or has a bug: nothing goes on without its word.
-    const over = unwrap(await call('budget.reserve', { input, output: answer }))
+    const over = this.#spared(unwrap(await call('budget.reserve', { input, output: answer })))
     this.#over = null
     if (over === null) return null
     intake.due = true
@@ -61,8 +62,15 @@ export class Budget {
   /** The same for a call of a subagent, which ends where it may not: its teammate waits for what a person is asked then. */
   async subagentMayCall(sub: string, input: number): Promise<string | null> {
     const { call, parking, answer } = this.#o
-    const over = unwrap(await call('budget.reserve', { input, output: answer, sub }))
+    const over = this.#spared(unwrap(await call('budget.reserve', { input, output: answer, sub })))
     if (over?.request) parking.park(over.request)
     return over?.why ?? null
+  }
+
+  /** Why not, where it may not; whether the budget is to be spared goes to the model. */
+  #spared(answer: RpcResults['budget.reserve']): OverBudget | null {
+    const isCheaper = answer !== null && 'cheaper' in answer
+    this.#o.model.spare?.(isCheaper)
+    return isCheaper ? null : answer
   }
 }

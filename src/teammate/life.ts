@@ -109,7 +109,7 @@ export class Life {
       isEnding: () => this.#ending !== null,
     })
     const answer = o.member.model.maxOutputTokens
-    this.#budget = new Budget({ call: o.call, parking: this.#parking, intake: this.#intake, answer })
+    this.#budget = new Budget({ call: o.call, parking: this.#parking, intake: this.#intake, model: o.model, answer })
     const endsHere = () => this.#ending ?? this.#left?.how ?? null
     this.#subagents = new Subagents(o, { voice: this.#voice, budget: this.#budget, endsHere })
   }

@@ -47,7 +47,11 @@ export const openModels = (o: {
           if (!kept.ok) event('warning', { text: `what ${name} taught could not be kept: ${kept.fault.message}` })
         }),
     })
-    return { model, gate: sharedGate(baseURL || model.label, clock, call) }
+    return {
+      model,
+      gate: sharedGate(baseURL || model.label, clock, call),
+      isCheaper: member.fallbacks[i - 1]?.isCheaper === true,
+    }
   })
   const configs = resolved.map(({ config }) => config)
   const least = Math.min(...configs.map(({ contextWindow }) => contextWindow ?? Number.POSITIVE_INFINITY))
@@ -57,8 +61,16 @@ export const openModels = (o: {
       models: opened,
       answering: session.context.inTurn ? lastAnswering(session) : null,
       clock,
-      onSwitch: (from, to, fault) =>
-        event('model.fallback', { from, to, ...(fault ? { kind: fault.kind, why: fault.message } : { back: true }) }),
+      onSwitch: (from, to, why) =>
+        event('model.fallback', {
+          from,
+          to,
+          ...(why === null
+            ? { back: true }
+            : why === 'budget'
+              ? { kind: why, why: 'little of the budget is left' }
+              : { kind: why.kind, why: why.message }),
+        }),
     }),
     member: {
       ...member,

@@ -109,3 +109,44 @@ test('a failing model is followed by the next, over kill -9 in the middle, at it
     await second.close()
   }
 })
+
+test('model.cheaper: near a cap on cost it takes the calls before anybody is asked; logs, doctor and status tell of it', async () => {
+  const usage = { prompt_tokens: 1000, completion_tokens: 10 }
+  const small = await startScripted((_request, n) => (n === 0 ? { calls: [{ name: 'ls', args: {} }] } : done(_request)))
+  const { root, up, requests } = await scriptedTeam({
+    alice: (_request, n) => ({ calls: [{ name: 'grep', args: { pattern: `x${n}` } }], usage }),
+  })
+  try {
+    const file = join(root, 'config.json')
+    const config = JSON.parse(readFileSync(file, 'utf8')) as { teammates: { model: object }[]; budget?: object }
+    config.budget = { team: { cost: 10 } }
+    const [alice] = config.teammates
+    // A call is about 3,000 tokens with what is kept free for its answer, and uses 1,010: it costs 1, and 3 are kept free for it.
+    const price = { in: 1000, out: 1000 }
+    if (alice)
+      alice.model = {
+        ...alice.model,
+        price,
+        cheaper: { provider: 'other', baseURL: small.baseURL, name: 'small' },
+      }
+    writeFileSync(file, JSON.stringify(config))
+    expect((await team(['doctor', '--root', root])).stdout).toMatch(/cheaper.*needs a price/)
+    if (alice) Object.assign((alice.model as { cheaper: object }).cheaper, { price: { in: 0.1, out: 0.1 } })
+    writeFileSync(file, JSON.stringify(config))
+    expect(await teamOk(['doctor', '--root', root])).toContain(`small at ${small.baseURL}`)
+    await teamOk(['task', 'add', 'One', '--root', root])
+    const daemon = await up()
+    expect(await ended(root)).toMatchObject({ status: 'completed' })
+    expect(requests('alice').length).toBeGreaterThan(2)
+    const now = await status(root)
+    expect(now.teammates[0]?.model).toBe('other/small')
+    expect(now.requests).toEqual([])
+    expect(now.used.cost).toBeLessThan(10)
+    expect(await teamOk(['logs', '--root', root])).toContain(
+      'calls other/small from now on: little of the budget is left for scripted/alice',
+    )
+    await killed(daemon)
+  } finally {
+    await small.close()
+  }
+})

@@ -301,7 +301,7 @@ export class Puppet implements Body {
     const need = { input: 10 + (b % 40), output: 10 }
     const may = await this.#call('budget.reserve', need)
     if (!may.ok) return
-    if (may.value !== null) {
+    if (may.value !== null && !('cheaper' in may.value)) {
       if (may.value.request !== null) {
         this.#opened.add(may.value.request)
         this.#parked.add(may.value.request)

@@ -266,3 +266,32 @@ test('on the status screen each cap that counts has a line; where none does ther
   expect(many[0]).toContain('BUDGET')
   expect(many.at(-1)).toBe('  … and 5 more: team status --json')
 })
+
+describe('the cheaper model', () => {
+  const price = (each: number) => ({ in: each, out: each })
+  const thrifty = (budget: object) =>
+    coreOf({
+      teammates: [{ name: 'alice' }, { name: 'bob', model: { cheaper: { name: 'small', price: price(1) } } }],
+      model: { provider: 'house', name: 'large', baseURL: 'http://127.0.0.1:9/v1', price: price(100) },
+      budget,
+    }).core
+  const million = (share: number) => ({ input: share * 1e6, output: 0 })
+
+  test('is asked for from four fifths of a cap on cost on, by its own price, and the human only where that is too dear as well', () => {
+    const core = thrifty({ teammate: { cost: 10 } })
+    expect(unwrap(core.budget.reserve('bob', million(0.05)))).toBeNull()
+    expect(unwrap(core.budget.reserve('bob', million(0.09)))).toEqual({ cheaper: true })
+    // At the price of the first it would be a thousand.
+    expect(unwrap(core.budget.reserve('bob', million(9.5)))).toEqual({ cheaper: true })
+    expect(unwrap(core.budget.reserve('bob', million(11)))).toMatchObject({ request: 'req_1', scope: 'teammate' })
+    // Who has none is asked about at once.
+    expect(unwrap(core.budget.reserve('alice', million(0.09)))).toBeNull()
+    expect(unwrap(core.budget.reserve('alice', million(0.2)))).toMatchObject({ request: 'req_2' })
+  })
+
+  test('by the share that config.json says; never for a cap on tokens', () => {
+    const core = thrifty({ team: { cost: 10 }, cheaperAt: 0.5 })
+    expect(unwrap(core.budget.reserve('bob', million(0.06)))).toEqual({ cheaper: true })
+    expect(unwrap(thrifty({ team: { tokens: 100_000 } }).budget.reserve('bob', million(0.09)))).toBeNull()
+  })
+})

@@ -25,10 +25,14 @@ const line = (says: Record<string, Turn>, answering: string | null = null) => {
     },
   })
   const { model, gate } = lineOf({
-    models: Object.keys(says).map(label => ({ model: one(label), gate: localGate(clock) })),
+    models: Object.keys(says).map(label => ({
+      model: one(label),
+      gate: localGate(clock),
+      isCheaper: label === 'cheap',
+    })),
     answering,
     clock,
-    onSwitch: (from, to, fault) => told.push(`${from} ${to} ${fault?.kind ?? 'back'}`),
+    onSwitch: (from, to, why) => told.push(`${from} ${to} ${why === 'budget' ? why : (why?.kind ?? 'back')}`),
   })
   const call = () =>
     callModel({
@@ -115,4 +119,37 @@ test('an entry is laid over the model unless it names where it is; a price is it
   expect(priceOf(alice, 'house/x')).toEqual({ in: 8, out: 8 })
   expect(priceOf(alice, 'of another time')).toEqual({ in: 2, out: 2 })
   expect(mostCost(alice, { input: 1e6, cachedInput: 0, output: 0 })).toBe(8)
+})
+
+test('the cheaper one takes the calls while the budget is to be spared, and to the end of the turn; it takes over for none that failed', async () => {
+  const says: Record<string, Turn> = { a: answer, b: answer, cheap: answer }
+  const { model, call, told } = line(says)
+  expect(await call()).toMatchObject({ model: 'a' })
+  model.spare?.(true)
+  expect(await call()).toMatchObject({ model: 'cheap' })
+  model.turnBegins?.()
+  model.spare?.(true)
+  expect(await call()).toMatchObject({ model: 'cheap' })
+  model.spare?.(false)
+  expect(await call()).toMatchObject({ model: 'cheap' })
+  model.turnBegins?.()
+  expect(await call()).toMatchObject({ model: 'a' })
+  says.a = auth
+  says.b = auth
+  expect((await call()).fault).toMatchObject({ kind: 'auth' })
+  expect(told).toEqual(['a cheap budget', 'cheap a back', 'a b auth', 'b a back'])
+})
+
+test('a cheaper one that fails gives the call back, and is left alone for a while', async () => {
+  const says: Record<string, Turn> = { a: answer, cheap: auth }
+  const { model, call, asked } = line(says)
+  model.spare?.(true)
+  expect(await call()).toMatchObject({ model: 'a' })
+  model.spare?.(true)
+  expect(await call()).toMatchObject({ model: 'a' })
+  expect(asked).toEqual(['cheap', 'a', 'a'])
+  now += 10 * 60_000
+  says.cheap = answer
+  model.spare?.(true)
+  expect(await call()).toMatchObject({ model: 'cheap' })
 })

@@ -183,7 +183,10 @@ test('who waits for more of its own budget, or was given no more, reads nothing:
   const task = claimed(it, id, 'ann')
   const review = asked(it, id)
   expect([review.to, nextOfReview(it.core, task)]).toEqual(['ben', { step: 'wait' }])
-  const over = (name: string, input: number) => unwrap(it.core.budget.reserve(name, { input, output: 0 }))?.request
+  const over = (name: string, input: number) => {
+    const answer = unwrap(it.core.budget.reserve(name, { input, output: 0 }))
+    return answer && 'request' in answer ? answer.request : undefined
+  }
   const raise = over('ben', 2000) ?? expect.fail('not asked for')
   expect(nextOfReview(it.core, task)).toEqual({
     step: 'choose anew',

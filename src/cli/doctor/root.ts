@@ -124,7 +124,9 @@ const models = (cli: Cli, root: string, { members }: LoadedConfig): Check[] => {
       })
     if (needsRunbook) seen.add('runbook')
     const fallbacks = resolveFallbacks(member, cli.env)
-    if (fallbacks.ok) for (const each of fallbacks.value) say(each.config, 'fallback')
+    if (fallbacks.ok)
+      for (const [i, each] of fallbacks.value.entries())
+        say(each.config, member.fallbacks[i]?.isCheaper ? 'cheaper model' : 'fallback')
     else {
       const { message, hint } = fallbacks.fault
       checks.push({ what: `fallbacks of ${member.name}`, state: 'fail', detail: message, remedy: hint ?? null })

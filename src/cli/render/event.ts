@@ -160,7 +160,7 @@ const words: Partial<Record<EventType, Say>> = {
   'model.fallback': info =>
     info.back === true
       ? `calls ${text(info.to)} again, and ${text(info.from)} no more`
-      : `calls ${text(info.to)} from now on: ${text(info.from)} failed${because(info.why)}`,
+      : `calls ${text(info.to)} from now on: ${info.kind === 'budget' ? `little of the budget is left for ${text(info.from)}` : `${text(info.from)} failed${because(info.why)}`}`,
   'model.learned': info =>
     `learned how ${text(info.model)} wants its requests (${text(info.what)})${because(info.why)}`,
   'subagent.started': info => `gives work to its subagent ${text(info.sub)}: ${text(info.prompt)}`,
