@@ -139,7 +139,7 @@ export class Background implements BackgroundTool {
   async stop(id: string): Promise<boolean> {
     const running = this.#running.get(id)
     if (!running) return false
-    await this.#end(running, 'by you')
+    await this.#end(running, 'as asked')
     return true
   }
 

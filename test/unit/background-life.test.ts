@@ -229,7 +229,7 @@ test('stop ends a command that ignores TERM with all that it started; ids go on;
   const results =
     one.requests.at(-1)?.messages.flatMap(each => (each.role === 'tool' ? [each.content ?? ''] : [])) ?? []
   expect(results[2]).toMatch(/^error: 2 background commands run, and no more may \(limits\.backgroundCommands\)/)
-  expect(results[3]).toMatch(/^background command bg-1 .* was stopped by you after \d+\.\d s/)
+  expect(results[3]).toMatch(/^background command bg-1 .* was stopped as asked after \d+\.\d s/)
   expect(results[4]).toMatch(/^started bg-3/)
   expect(results[5]).toMatch(/^bg-2 runs for \d+ s: sleep 301\nbg-3 runs for \d+ s: sleep 303$/)
   // What ran when the task was over was ended with it, and that is told with its end.

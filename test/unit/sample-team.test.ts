@@ -3,9 +3,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { buildPrefix } from '../../src/agent/prefix.ts'
+import { readPrefixParts } from '../../src/agent/prefix-files.ts'
 import { loadSkills } from '../../src/agent/skills.ts'
 import { loadConfig } from '../../src/store/root.ts'
+import { pickTools } from '../../src/tools/index.ts'
 
 const top = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -21,6 +25,22 @@ describe('the sample team at the top of the repository', () => {
     expect(skills.map(skill => skill.name).sort()).toEqual(['csv-report', 'git-commit'])
     for (const name of readdirSync(join(top, 'team/skills')))
       expect(readFileSync(join(top, 'team/skills', name, 'SKILL.md'), 'utf8').length).toBeGreaterThan(1500)
+  })
+
+  it('has at most 1,500 tokens before each call, with its rules and skills', () => {
+    const loaded = loadConfig(top)
+    if (!loaded.ok) throw new Error(loaded.fault.message)
+    const { config, members, mode } = loaded.value
+    const teammates = members.map(({ name, role }) => ({ name, role }))
+    expect(members.length).toBe(3)
+    for (const member of members) {
+      const tools = pickTools(member.tools)
+      if (!tools.ok) throw new Error(tools.fault.message)
+      const { parts } = readPrefixParts(top, member, { teammates, lead: config.lead ?? 'user', mode })
+      const schemas = tools.value.map(({ schema }) => JSON.stringify(schema)).join('\n')
+      expect(parts.skillIndex).toContain('csv-report')
+      expect(countTokens(buildPrefix(parts)) + countTokens(schemas), member.name).toBeLessThanOrEqual(1500)
+    }
   })
 
   it('keeps its run files out of git, and its own files in', () => {

@@ -155,7 +155,9 @@ const journal = async (cli: Cli, root: string): Promise<Check[]> => {
   if (!opened.ok)
     return [{ what: 'journal', state: 'fail', detail: opened.fault.message, remedy: opened.fault.hint ?? null }]
   const { store, asOf } = opened.value
-  const checks = [good('journal', `readable, ${store.tasks.size} tasks${asOf === null ? '' : `, last change ${asOf}`}`)]
+  const checks = [
+    good('journal', `readable, ${plural(store.tasks.size, 'task')}${asOf === null ? '' : `, last change ${asOf}`}`),
+  ]
   if (store.deadLetters.last > store.deadLetters.cursor('user'))
     checks.push({
       what: 'dead letters',
