@@ -1,6 +1,6 @@
 import type { Clock } from '../lib/clock.ts'
 import { isRetryable, type Model, type ModelFault } from '../model/model.ts'
-import type { Gate } from './retry.ts'
+import { type Gate, longestAsked } from './retry.ts'
 import type { Session } from './session.ts'
 
 /** So long, at least, a model that failed is left alone: each change of the model costs the cache of a whole conversation. */
@@ -76,12 +76,12 @@ export const lineOf = (o: {
         if (asked !== now().model.label) return true
         if (!isItsOwn(fault)) return false
         if (at === cheaper) {
-          cheaperFrom = clock.mono() + Math.max(coolMs, fault.retryAfterMs ?? 0)
+          cheaperFrom = clock.mono() + Math.max(coolMs, Math.min(longestAsked, fault.retryAfterMs ?? 0))
           go(0, fault)
           return true
         }
         if (at + 1 < chain) {
-          if (at === 0) until = clock.mono() + Math.max(coolMs, fault.retryAfterMs ?? 0)
+          if (at === 0) until = clock.mono() + Math.max(coolMs, Math.min(longestAsked, fault.retryAfterMs ?? 0))
           go(at + 1, fault)
           return true
         }

@@ -34,7 +34,8 @@ export const readFault = (thrown: unknown, wallMs: number, hide: (text: string) 
   if (error instanceof APIConnectionTimeoutError) return say('timeout', 'the endpoint did not answer in time')
   if (error instanceof APIConnectionError) return say('network', `no connection to the endpoint: ${deepest(error)}`)
   if (error instanceof APIError) {
-    const status = typeof error.status === 'number' ? error.status : undefined
+    // One that comes in the middle of a stream has no status: some endpoints say it in the code.
+    const status = typeof error.status === 'number' ? error.status : httpError(error.code)
     const text = `${error.code ?? ''} ${error.type ?? ''} ${error.message}`
     const kind = byStatus(status, text)
     if (kind === 'auth' || kind === 'bad_request' || kind === 'overflow') return say(kind, error.message, { status })
@@ -47,6 +48,11 @@ export const readFault = (thrown: unknown, wallMs: number, hide: (text: string) 
   if (error instanceof SyntaxError) return say('malformed', `the answer was no valid JSON: ${error.message}`)
   // undici says `TypeError: terminated` when the server goes away in the middle of a stream.
   return say('network', `the answer broke off: ${deepest(error)}`)
+}
+
+const httpError = (code: unknown): number | undefined => {
+  const status = typeof code === 'number' || /^\d{3}$/.test(String(code)) ? Number(code) : Number.NaN
+  return Number.isInteger(status) && status >= 400 && status < 600 ? status : undefined
 }
 
 const deepest = (error: Error): string => {

@@ -84,7 +84,7 @@ export const openaiModel = (options: ModelOptions, time: Clock = realClock): Mod
         can = switches.can
         options.onLearned?.(switches.taught, hide(switches.why).slice(0, 500))
       }
-      return assembly.end()
+      return asHtml(response.headers, assembly.end())
     } catch (thrown) {
       if (ender.signal.aborted) return failed(ended(idle, options.idleMs))
       if (thrown instanceof AnswerTooLarge) {
@@ -119,6 +119,12 @@ const ended = (idle: boolean, idleMs: number): ModelFault =>
   idle
     ? { kind: 'timeout', message: `nothing of an answer came for ${Math.round(idleMs / 100) / 10} s` }
     : { kind: 'aborted', message: 'the call was aborted' }
+
+/** A page in place of an answer comes from a wrong address far more often than from an endpoint. */
+const asHtml = (headers: Headers, turn: Turn): Turn =>
+  turn.fault?.kind === 'malformed' && /\bhtml\b/i.test(headers.get('content-type') ?? '')
+    ? { ...turn, fault: { ...turn.fault, message: 'a web page came in place of an answer: is model.baseURL right?' } }
+    : turn
 
 /** A 200 that carries an error object is an error all the same. */
 const wholeAnswer = (body: unknown, headers: Headers): unknown => {

@@ -15,7 +15,7 @@ import { intakePlace, type LifeOptions, toolPlace, turnPlace } from './life-opti
 import { Parking } from './parking.ts'
 import { nextReview } from './reading.ts'
 import { recover } from './recover.ts'
-import { answerHuman } from './reply.ts'
+import { answerHuman, unanswered } from './reply.ts'
 import { Stopping } from './shutdown.ts'
 import { Subagents } from './subagent.ts'
 import { writeTaskFile } from './task-file.ts'
@@ -328,10 +328,11 @@ export class Life {
       choice = null
       this.#broken = this.#budget.takeRest()
       if (this.#parking.isDue && this.#broken === null) continue
-      if (this.#broken !== null || end.how !== 'fault' || this.#ending !== null) return true
-      if (!isRetryable(end.fault.kind) || parks >= mostParks) {
-        this.#voice.event('warning', { text: `mail could not be answered: ${sayFault(end.fault)}` })
-        this.#giveUpOn(end.fault)
+      if (this.#broken !== null || this.#ending !== null) return true
+      if (end.how !== 'fault' || !isRetryable(end.fault.kind) || parks >= mostParks) {
+        const why = unanswered(end, this.#voice.over, this.#o.limits.rounds)
+        if (why !== null) this.#voice.event('warning', { text: `mail could not be answered: ${why}` })
+        if (end.how === 'fault') this.#giveUpOn(end.fault)
         return true
       }
       if (await this.#waits.forModel(end.fault, parks)) parks++

@@ -47,11 +47,11 @@ export const openModels = (o: {
           if (!kept.ok) event('warning', { text: `what ${name} taught could not be kept: ${kept.fault.message}` })
         }),
     })
-    return {
-      model,
-      gate: sharedGate(baseURL || model.label, clock, call),
-      isCheaper: member.fallbacks[i - 1]?.isCheaper === true,
-    }
+    // What one model of an endpoint has used up says nothing of another one that is there to take its calls.
+    const isSecond = resolved.findIndex(each => each.config.baseURL === config.baseURL) < i
+    const endpoint = isSecond ? `${baseURL} ${model.label}` : baseURL || model.label
+    const isCheaper = member.fallbacks[i - 1]?.isCheaper === true
+    return { model, gate: sharedGate(endpoint, clock, call), isCheaper }
   })
   const configs = resolved.map(({ config }) => config)
   const least = Math.min(...configs.map(({ contextWindow }) => contextWindow ?? Number.POSITIVE_INFINITY))

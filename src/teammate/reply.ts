@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
+import type { TurnEnd } from '../agent/loop.ts'
 import { wellFormed } from '../lib/text.ts'
 import type { Call } from '../protocol/rpc.ts'
 import type { Voice } from './voice.ts'
+import { sayFault } from './words.ts'
 
 /**
  * The words that a turn ends with, sent to the person whose message it took in as the reply to that message. Its id derives
@@ -19,4 +21,11 @@ export const answerHuman = async (call: Call, voice: Voice, message: string, tex
   })
   if (!sent.ok && sent.fault.code !== 'conflict')
     voice.event('warning', { text: `the reply to ${message} could not be sent: ${sent.fault.message}` })
+}
+
+/** Why a turn for mail came to no end of its own; null where it did, or is only put off. `over`: why it was stopped as going nowhere. */
+export const unanswered = (end: TurnEnd, over: string | null, rounds: number): string | null => {
+  if (end.how === 'fault') return sayFault(end.fault)
+  if (over !== null) return `it got nowhere and went on: ${over}`
+  return end.how === 'rounds' ? `${rounds} rounds went by without an end (limits.rounds)` : null
 }

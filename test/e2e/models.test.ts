@@ -150,3 +150,18 @@ test('model.cheaper: near a cap on cost it takes the calls before anybody is ask
     await small.close()
   }
 })
+
+test('a fallback at the same address takes the calls while the first model asked for a long wait', async () => {
+  const { root, up, requests } = await scriptedTeam(
+    {
+      alice: () => ({ status: 429, body: { error: { message: 'slow' } }, headers: { 'retry-after': '3600' } }),
+      spare: done,
+    },
+    { teammates: [{ name: 'alice', model: { fallbacks: [{ name: 'spare' }] } }] },
+  )
+  await teamOk(['task', 'add', 'One', '--root', root])
+  const daemon = await up()
+  expect(await ended(root)).toMatchObject({ status: 'completed' })
+  expect(requests('alice')).toHaveLength(1)
+  await killed(daemon)
+})

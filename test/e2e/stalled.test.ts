@@ -118,3 +118,17 @@ test('who goes on with the same call after it was told loses its task, with that
   expect(heard(team.requests('alice').at(-1))).toMatch(/you have no task in hand: .*End your turn with a sentence/)
   await killed(daemon)
 })
+
+test('mail that somebody goes round in circles over is told of as not answered, and the next is answered', async () => {
+  const alice: Script = request =>
+    heard(request).includes('And now?') ? 'Here.' : { calls: [{ name: 'no_such_tool', args: {} }] }
+  const team = await scriptedTeam({ alice }, { limits: { sameCalls: 2 } })
+  const daemon = await team.up()
+  await teamOk(['send', 'alice', 'Are you there?', '--root', team.root])
+  await until(async () => (await teamOk(['logs', '--root', team.root])).includes('mail could not be answered'), 45_000)
+  expect(await teamOk(['logs', '--root', team.root])).toContain(
+    'mail could not be answered: it got nowhere and went on: the same call of no_such_tool',
+  )
+  expect(await teamOk(['chat', 'alice', '--root', team.root], { input: 'And now?' })).toBe('Here.\n')
+  await killed(daemon)
+})

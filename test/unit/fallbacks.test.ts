@@ -153,3 +153,16 @@ test('a cheaper one that fails gives the call back, and is left alone for a whil
   model.spare?.(true)
   expect(await call()).toMatchObject({ model: 'cheap' })
 })
+
+test('the first is gone back to after six hours at the latest, whatever it asked for', async () => {
+  const says: Record<string, Turn> = {
+    a: failing({ kind: 'rate_limit', message: '', retryAfterMs: 400 * 86_400_000 }),
+    b: answer,
+  }
+  const { model, call } = line(says)
+  expect(await call()).toMatchObject({ model: 'b' })
+  says.a = answer
+  now += 6 * 3_600_000 + 1
+  model.turnBegins?.()
+  expect(await call()).toMatchObject({ model: 'a' })
+})

@@ -465,3 +465,23 @@ describe('an answer without bound', () => {
     })
   })
 })
+
+describe('faults inside a 200', () => {
+  test('an error in the stream, or in place of an answer, whose code is a status is taken for that', async () => {
+    const error = (code: unknown): object => ({ error: { message: 'No auth credentials found', code } })
+    const { turn } = await open([
+      { chunks: [error(401)] },
+      { raw: JSON.stringify(error(401)), type: 'application/json' },
+      { chunks: [error('404')] },
+      { chunks: [error(502)] },
+      { chunks: [error('server_error')] },
+      { chunks: [error(7)] },
+    ])
+    const kinds = ['auth', 'auth', 'bad_request', 'overloaded', 'overloaded', 'overloaded']
+    for (const kind of kinds) expect((await turn()).fault?.kind).toBe(kind)
+  })
+  test('a web page in place of an answer points to the address', async () => {
+    const { turn } = await open([{ raw: '<html>Log in</html>', type: 'text/html; charset=utf-8' }])
+    expect((await turn()).fault).toMatchObject({ kind: 'malformed', message: expect.stringContaining('model.baseURL') })
+  })
+})
