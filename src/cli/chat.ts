@@ -100,8 +100,8 @@ class Talk {
   /** Messages of ours that it has not answered, and whether each has entered its context. */
   readonly #open = new Map<string, { index: number | null; isRead: boolean }>()
   #hasAsked = false
-  /** What of an answer is on the screen while it is written: by which call of the model, and its words. */
-  #writing: { readonly call: number; text: string; held: string } | null = null
+  /** What of an answer is on the screen while it is written: by which call of the model, its words, and whether other lines stand behind them. */
+  #writing: { readonly call: number; text: string; held: string; isCut: boolean } | null = null
   #changed: () => void = () => undefined
   /** Aborted when the daemon has ended, or nobody reads stdout any more. */
   readonly #over = new AbortController()
@@ -221,10 +221,10 @@ class Talk {
     const { out } = this.#cli
     if (this.#writing?.call !== call) {
       this.#breakOff()
-      this.#writing = { call, text: '', held: '' }
-      out.piece(`${this.#head()}  `)
+      this.#writing = { call, text: '', held: '', isCut: true }
     }
     const writing = this.#writing
+    this.#goOn(writing)
     // A character may come in two halves, and what a CR is only its next one tells.
     const [, now = '', held = ''] = /^([\s\S]*?)([\uD800-\uDBFF]|\r)?$/.exec(writing.held + text) ?? []
     writing.held = held
@@ -232,9 +232,22 @@ class Talk {
     out.piece(behind(now))
   }
 
+  /** Its words begin, or go on behind other lines. */
+  #goOn(writing: { isCut: boolean }): void {
+    if (writing.isCut) this.#cli.out.piece(`${this.#head()}  `)
+    writing.isCut = false
+  }
+
+  /** Another line is to stand here; the answer goes on behind it. */
+  #cut(): void {
+    if (!this.#writing || this.#writing.isCut) return
+    this.#cli.out.piece(' …\n')
+    this.#writing.isCut = true
+  }
+
   /** What is on the screen is no answer, or not the whole of one: what comes next begins a line of its own. */
   #breakOff(): void {
-    if (this.#writing) this.#cli.out.piece(' …\n')
+    this.#cut()
     this.#writing = null
   }
 
@@ -243,7 +256,9 @@ class Talk {
     const { out, interactive } = this.#cli
     const writing = this.#writing
     if (writing && content.startsWith(writing.text)) {
-      out.piece(`${behind(content.slice(writing.text.length))}\n${this.#prompt}`)
+      const rest = content.slice(writing.text.length)
+      if (rest !== '') this.#goOn(writing)
+      out.piece(`${behind(rest)}\n${this.#prompt}`)
       this.#writing = null
       return
     }
@@ -270,7 +285,9 @@ class Talk {
       this.#cli.clock.wall(),
     )
     if (text === null) return
-    this.#breakOff()
+    // One that works goes on with what it writes; in any other state it does not.
+    if (this.#state === 'working') this.#cut()
+    else this.#breakOff()
     this.#cli.out.note(this.#cli.paint.dim(text))
   }
 }

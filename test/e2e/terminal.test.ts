@@ -73,6 +73,39 @@ describe.skipIf(!hasTerminal)('in a terminal', () => {
     ])
   })
 
+  test('team chat: a line that is typed while an answer is written stands between its pieces, and none of it comes twice', async () => {
+    const rest = gate()
+    const piece = (content: string, finish: string | null = null) => ({
+      choices: [{ index: 0, delta: { content }, finish_reason: finish }],
+    })
+    const crew = await scriptedTeam({
+      alice: (_request, n) =>
+        n === 0
+          ? {
+              chunks: (async function* () {
+                yield piece('The first half, ')
+                await rest.opened
+                yield piece('the second half.', 'stop')
+              })(),
+            }
+          : 'And this.',
+    })
+    await crew.up()
+    const at = terminal(['chat', 'alice', '--root', crew.root])
+    await at.shows(/you> /)
+    at.type('One?\n')
+    await at.shows(/The first half, /)
+    at.type('Two?\n')
+    await at.shows(/alice is busy/)
+    rest.open()
+    await at.shows(/alice[^\n]*\r\n {2}the second half\./)
+    await at.shows(/And this\./)
+    at.type('\n')
+    expect(await at.ended()).toBe(0)
+    expect(at.shown().match(/The first half/g)).toHaveLength(1)
+    expect(at.shown().match(/the second half/g)).toHaveLength(1)
+  })
+
   test('team chat: n ends it; what waits for an answer is not waited for', async () => {
     const never = gate()
     const crew = await scriptedTeam({ alice: () => never.opened.then(() => 'Late.') })
