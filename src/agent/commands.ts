@@ -76,7 +76,8 @@ export const shownCommand = (command: string): string => cut(command.replace(/\s
 export const endText = ({ id, command, log, end }: Command): string =>
   [
     `background command ${id} (${shownCommand(command)}) ${end?.how ?? 'runs'}`,
-    ...(end?.tail ? [end.tail] : []),
+    // Its own words stand behind a mark: a note is the program's word, and what a command says is not.
+    ...(end?.tail ? [end.tail.replace(/^/gm, '| ')] : []),
     ...(log === null ? [] : [`(all of its output: ${log})`]),
   ].join('\n')
 

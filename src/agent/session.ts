@@ -48,6 +48,7 @@ export class Session {
   readonly commands = new OpenCommands()
   readonly file: string
   #fd: number
+  #lost: readonly string[] = []
   #size: number
   readonly #clock: Clock
   readonly #tell: (text: string) => void
@@ -110,6 +111,10 @@ export class Session {
   }
   get cutBytes(): number {
     return this.#cut
+  }
+  /** Its background commands that were running when the thread ended that had it open before. */
+  get lost(): readonly string[] {
+    return this.#lost
   }
   /** Names of the tools that were running when the last thread ended. */
   get wasInterrupted(): readonly string[] {
@@ -329,6 +334,7 @@ export class Session {
   /** Every call of a turn is answered, right after it, and no command runs. */
   #settle(): void {
     const open = [...this.context.open]
+    this.#lost = this.commands.running.map(({ id }) => id)
     const ends = this.commands.settled()
     if (open.length + ends.length === 0) return
     this.#interrupted = open.filter(([, { started }]) => started).map(([, { call }]) => call.name)

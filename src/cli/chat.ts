@@ -79,7 +79,8 @@ const standing = (
   now: number,
 ): string | null => {
   if (state === 'stopped' || state === 'failed') return `${name} is ${state}: it reads this after team restart ${name}`
-  if (state === 'waiting' && waiting)
+  // For a command of its own it waits beside the mail.
+  if (state === 'waiting' && waiting && waiting.whom !== name)
     return `${name} waits for ${waiting.whom}: ${oneLine(waiting.what, 200)}${until(waiting, now)}; it reads this when that is over`
   if (state === 'draining') return `${name} is shutting down`
   if (state === 'starting') return `${name} is starting`

@@ -157,7 +157,7 @@ export class Life {
     this.#voice.ready(await this.#recover())
     for (;;) {
       if (this.#ending !== null) {
-        await this.#background.stopAll('as the team, or you, stopped')
+        await this.#background.stopAll(`as ${this.#o.member.name} stopped`)
         return this.#ending
       }
       if (this.#next) await this.#work(this.#next)

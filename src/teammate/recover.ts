@@ -26,6 +26,8 @@ export const recover = async (
   voice.usage()
   const news = await sessionNews(call, member.name, session)
   if (news) voice.event(news.event, { text: news.text })
+  for (const id of session.lost)
+    voice.event('background.ended', { id, how: 'was ended with the thread that ran it: how far it came is not known' })
   if (session.isNew) session.begin(o.prefix(), false)
   if (context.task) {
     const { id } = context.task.item

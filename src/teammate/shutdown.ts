@@ -83,7 +83,12 @@ export class Stopping {
     const one = intake.only(asked.item, session.mail)
     // A note, not the request itself: a model must not find something to decide later that was decided here.
     session.take(
-      [{ k: 'note', text: `You were asked to shut down (${asked.id}) and agreed: nothing was going on.` }],
+      [
+        {
+          k: 'note',
+          text: `You were asked to shut down (${asked.id}), and it was agreed to in your place: ${reason}.`,
+        },
+      ],
       one.mark,
     )
     await intake.acknowledge(one.mark.upTo)

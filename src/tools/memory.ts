@@ -113,7 +113,7 @@ const listed = (shown: readonly Remembered[], rest: readonly string[], what: str
   const rows: string[] = []
   let chars = 0
   for (const [i, each] of shown.entries()) {
-    const { content } = each.entry
+    const content = framed(each.entry.content)
     const row = `[${each.of}] ${headOf(each)}\n${shown.length === 1 ? cut(content, maxChars) : shortened(content)}`
     chars += row.length
     if (chars > maxChars && i > 0) {
@@ -125,6 +125,9 @@ const listed = (shown: readonly Remembered[], rest: readonly string[], what: str
   const n = `${shown.length} ${shown.length === 1 ? 'entry' : 'entries'}`
   return [`${what} ${n}${shown.length > 1 ? `, ${first} first` : ''}`, ...rows, ...rest].join('\n')
 }
+
+/** A line of an entry that would pass for the head of another, with who saved that, gets a backslash before it. */
+const framed = (content: string): string => content.replace(/^(?=[^\S\n]*\\*\[(?:own|team)\])/gim, '\\')
 
 const shortened = (content: string): string => {
   const lines = content.split('\n')

@@ -147,7 +147,7 @@ test('G15 a teammate with nothing else to do waits for a command at no cost, is 
   await one.idle()
   const last = told(one.requests.at(-1))
   expect(told(one.requests[2])).toMatch(
-    /<note>background command bg-1 \(until [^)]*\) ended: exit 3 after \d+\.\d s\n41 passed\n\(all of its output: out\/bg-1.log\)<\/note>/,
+    /<note>background command bg-1 \(until [^)]*\) ended: exit 3 after \d+\.\d s\n\| 41 passed\n\(all of its output: out\/bg-1.log\)<\/note>/,
   )
   expect(times(last, ofEnd)).toBe(1)
   expect(readFileSync(one.out('bg-1.log'), 'utf8')).toBe('41 passed\n')
@@ -202,7 +202,7 @@ test('G15 an end that was read is not told again, and output is told as it comes
   expect(results[1]).toMatch(/^bg-1 runs for \d+ s: echo one; .*, new:\none$/)
   expect(results[2]).toMatch(/, nothing new\. To wait for it, end your turn$/)
   expect(results[3]).toMatch(
-    /^background command bg-1 .* ended: exit 0 after .* s\none\ntwo\n\(all of its output: out\/bg-1\.log\)$/,
+    /^background command bg-1 .* ended: exit 0 after .* s\n\| one\n\| two\n\(all of its output: out\/bg-1\.log\)$/,
   )
   expect(results[4]).toBe('no background command runs')
   expect(results[5]).toMatch(/^error: no background command bg-1 runs/)
@@ -257,7 +257,7 @@ test('what a command leaves behind is ended with it, a flood is ended at its bou
   await until(() => holder.asks('task.complete').length >= 1, 'claimed')
   await one.idle()
   const all = told(one.requests.at(-1))
-  expect(all).toMatch(/bg-1 .* ended: exit 0 after .* s; what it left running was ended with it: sleep 300\nup\n/)
+  expect(all).toMatch(/bg-1 .* ended: exit 0 after .* s; what it left running was ended with it: sleep 300\n\| up\n/)
   expect(all).toMatch(/bg-2 \(yes flood\) was ended for its output after .* s, more than 200000 bytes/)
   expect(all).toMatch(/bg-3 \(sleep 300\) was ended after 2 s, its time limit/)
   expect(readFileSync(one.out('bg-2.log')).length).toBeLessThanOrEqual(200_000)

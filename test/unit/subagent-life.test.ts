@@ -247,7 +247,7 @@ describe('a subagent', () => {
         call: call =>
           (async (method: string, params: { paths?: string[] }) =>
             method === 'task.gate' && params.paths?.includes('x.txt')
-              ? { ok: false, fault: { code: 'refused', message: 'a plan comes first' } }
+              ? { ok: false, fault: { code: 'refused', message: 'a plan comes first', hint: 'open a plan_request' } }
               : method === 'permission.use'
                 ? ok({ how: 'ask', why: 'it reaches the network' })
                 : call(method as never, params as never)) as Call,
@@ -255,7 +255,7 @@ describe('a subagent', () => {
     )
     await ended()
     expect(results(subs()[1])).toEqual([
-      'error: a plan comes first',
+      'error: a plan comes first; only who asked you can have that changed: end, and say that it is needed',
       'error: not allowed in a subagent: it reaches the network. Only the teammate itself can ask for it: end, and say that it is to run this command',
     ])
     expect(existsSync(join(repo, 'x.txt'))).toBe(false)

@@ -41,8 +41,9 @@ export const usedLine = ({ work, coordination, cost }: UsedFor): string[] => {
   return parts.length === 0 ? [] : [parts.join('; ')]
 }
 
-const waitsFor = ({ what, whom, until }: Waiting, now: number): string =>
-  `waits for ${oneLine(what, 60)} (${oneLine(whom, 40)})${until === undefined ? '' : ` until ${when(until, now)}`}`
+/** On whom is left out where that is a command of its own. */
+const waitsFor = (name: string, { what, whom, until }: Waiting, now: number): string =>
+  `waits for ${oneLine(what, 60)}${whom === name ? '' : ` (${oneLine(whom, 40)})`}${until === undefined ? '' : ` until ${when(until, now)}`}`
 
 /** Leases are granted in their turn, by nobody's decision: they have a table of their own. */
 const toDecide = (status: Status): Request[] =>
@@ -99,7 +100,7 @@ const teammates = (list: readonly TeammateStatus[], now: number, c: Paint): stri
         mate.tokens.calls === 0 ? '-' : `${count(mate.tokens.input)}/${count(mate.tokens.output)}`,
         oneLine(mate.model.replace(/^(.+)\/\1$/, '$1'), 30),
         [
-          ...(mate.waiting ? [waitsFor(mate.waiting, now)] : []),
+          ...(mate.waiting ? [waitsFor(mate.name, mate.waiting, now)] : []),
           ...running(mate, now),
           ...held(mate.heldUp, now, c),
           ...(mate.restarts > 0 ? [plural(mate.restarts, 'restart')] : []),
