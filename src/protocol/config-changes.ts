@@ -15,7 +15,8 @@ const memberKeys: { readonly [K in Exclude<keyof Member, 'name'>]: { readonly as
   systemPrompt: { as: 'system_prompt', when: 'told' },
   lead: { as: 'lead', when: 'told' },
   model: { as: 'model', when: 'anew' },
-  fallbacks: { as: 'model.fallbacks', when: 'anew' },
+  // The cheaper model stands with them.
+  fallbacks: { as: 'model.fallbacks or cheaper', when: 'anew' },
   price: { as: 'price', when: 'now' },
   budget: { as: 'budget', when: 'now' },
   capsCost: { as: 'budget', when: 'now' },

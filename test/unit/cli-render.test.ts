@@ -457,6 +457,14 @@ describe('renderEvent', () => {
       'supervisor gave task 7 "Parse" to alice',
     )
     expect(said({ event: 'teammate.died', info: { name: 'bob', why: 'exit 3' } })).toContain('bob died: exit 3')
+    const decided = (type: string) =>
+      said({
+        event: 'request.decided',
+        by: 'human',
+        put: ['requests', 'req_3', 2, { id: 'req_3', type, title: 'Tabs?', status: 'approved', reason: 'Yes' }],
+      })
+    expect(decided('question')).toBe('human answered req_3 "Tabs?": Yes')
+    expect(decided('plan_request')).toBe('human approved req_3 "Tabs?": Yes')
     expect(
       said({
         event: 'message.stored',

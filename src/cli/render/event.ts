@@ -127,8 +127,9 @@ const words: Partial<Record<EventType, Say>> = {
   'request.opened': (info, entry) =>
     `asks ${text(info.to) || text(record(entry).to)} for a decision: ${requestName(entry, info)} (${text(info.type) || text(record(entry).type)})`,
   'request.decided': (info, entry) => {
-    const { status, reason } = record(entry)
-    return `${text(status ?? info.status)} ${requestName(entry, info)}${because(reason)}`
+    const { status, reason, type } = record(entry)
+    const isAnswer = type === 'question' && status === 'approved'
+    return `${isAnswer ? 'answered' : text(status ?? info.status)} ${requestName(entry, info)}${because(reason)}`
   },
   'request.asked': (info, entry) => `asks back about ${requestName(entry, info)}`,
   'request.answered': (info, entry) => `answered about ${requestName(entry, info)}`,
