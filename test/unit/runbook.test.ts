@@ -392,6 +392,7 @@ describe('the runbook model', () => {
     it('asks what to do where the task has no step: a runbook as the answer is carried out, any other answer fails', async () => {
       const first = await carry([task('Please make the site faster.')], opened, names)
       expect(brief(first.calls)).toEqual([['ask_user', undefined]])
+      expect(JSON.stringify(first.calls[0]?.args)).toContain('team task cancel 7, then team task retry 7')
       expect(first.calls[0]?.args.question).toMatch(/^Task 7 ".+" has no runbook .*OPENAI_API_KEY/)
       const say = (text: string) =>
         carry([...first.messages, decided(`req_1 (question of alice) was answered by human: ${text}`)], opened, names)

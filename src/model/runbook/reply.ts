@@ -169,7 +169,8 @@ const withoutSteps = (talk: Conversation, task: TaskItem, ours: readonly Made[])
   const question: Step = {
     line: 0,
     kind: 'ask',
-    question: `${noRunbook(task)}\nOr answer with the runbook to carry out (sh blocks, file= blocks); any other answer fails the task.`,
+    // It is in hand while this is asked, and what is in hand cannot be tried again.
+    question: `${noRunbook(task, `team task cancel ${task.id}, then `)}\nOr answer with the runbook to carry out (sh blocks, file= blocks); any other answer fails the task.`,
   }
   const calls = ours.filter(call => stepOf(call.id) === 0)
   const asked = progress(question, calls, talk.decisions)
@@ -185,9 +186,9 @@ const withoutSteps = (talk: Conversation, task: TaskItem, ours: readonly Made[])
 }
 
 /** It stands among others in lists, so it names its task first. */
-const noRunbook = ({ id, title }: TaskItem): string =>
+const noRunbook = ({ id, title }: TaskItem, first = ''): string =>
   `Task ${id} "${cut(title, 80)}" has no runbook (no step to carry out), so a model is needed: set OPENAI_API_KEY, or "model" in config.json, ` +
-  `start the team again, then: team task retry ${id}`
+  `start the team again, then: ${first}team task retry ${id}`
 
 const idle = (talk: Conversation): string => {
   const { length } = talk.mail
