@@ -85,6 +85,9 @@ export const loadConfig = (root: string): Result<LoadedConfig> => {
       dataPaths.push(path)
     }
   }
+  for (const { name, fallbacks, capsCost } of all)
+    if (!capsCost && fallbacks.some(({ isCheaper }) => isCheaper))
+      warnings.push(`config.json: model.cheaper of ${name} does nothing: no budget caps a cost that counts for it`)
   if (place.mode === 'dir')
     for (const key of ['setup', 'copy'] as const)
       if (config[key]?.length) warnings.push(`config.json: ${key} is for clones and does nothing in dir mode`)

@@ -35,6 +35,7 @@ export const gateHandlers = (core: Core): Pick<Table, Methods> => ({
     return ok(null)
   },
   'budget.reserve': async (params, { actor }) => {
+    if (actor === 'human') return fail('refused', 'only a teammate calls a model')
     const over = core.budget.reserve(actor, params)
     if (!over.ok || over.value !== null) await core.store.flushed()
     return over

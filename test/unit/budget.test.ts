@@ -294,4 +294,10 @@ describe('the cheaper model', () => {
     expect(unwrap(core.budget.reserve('bob', million(0.06)))).toEqual({ cheaper: true })
     expect(unwrap(thrifty({ team: { tokens: 100_000 } }).budget.reserve('bob', million(0.09)))).toBeNull()
   })
+
+  test('only a teammate calls a model: nothing is kept free for anybody else', async () => {
+    const { core, handlers } = team({ team: { tokens: 1000 } })
+    expect(await handlers.call('human', 'budget.reserve', need(900))).toMatchObject({ ok: false })
+    expect(unwrap(core.budget.reserve('alice', need(900)))).toBeNull()
+  })
 })

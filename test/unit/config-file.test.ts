@@ -299,3 +299,16 @@ describe('findRoot', () => {
     expect(find(dir, { root: 'link' })).toBe(join(dir, 'real'))
   })
 })
+
+test('a cheaper model that no cap on cost calls for is warned of, by whose it is; with one it is not', () => {
+  const price = { in: 1, out: 1 }
+  const model = { provider: 'deepseek', price, cheaper: { name: 'small', price } }
+  const teammates = [{ name: 'alice', model }, { name: 'bob' }]
+  write({ teammates, budget: { team: { tokens: 10 } } })
+  expect(loadConfig(dir)).toMatchObject({
+    ok: true,
+    value: { warnings: ['config.json: model.cheaper of alice does nothing: no budget caps a cost that counts for it'] },
+  })
+  write({ teammates, budget: { team: { cost: 10 } } })
+  expect(loadConfig(dir)).toMatchObject({ ok: true, value: { warnings: [] } })
+})
