@@ -90,7 +90,11 @@ export const resolveFallbacks = (member: Pick<Member, 'name' | 'fallbacks'>, env
     const at = `${member.name}: ${isCheaper ? 'model.cheaper' : `model.fallbacks[${i}]`}`
     if (!resolved.ok) return { ok: false, fault: { ...resolved.fault, message: `${at}: ${resolved.fault.message}` } }
     if (resolved.value.needsRunbook)
-      return fail('config', `${at} comes to no model`, 'give it a provider or a baseURL, and set its key')
+      return fail(
+        'config',
+        `${at} comes to the runbook executor, which takes no calls of a model`,
+        'give it another provider, or a baseURL',
+      )
     all.push(resolved.value)
   }
   return ok(all)

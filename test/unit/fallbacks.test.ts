@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { lineOf } from '../../src/agent/line.ts'
 import { callModel, localGate } from '../../src/agent/retry.ts'
+import { resolveFallbacks } from '../../src/cli/models.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import type { Model, ModelFault, Turn } from '../../src/model/model.ts'
 import { Config, members } from '../../src/protocol/config.ts'
@@ -165,4 +166,12 @@ test('the first is gone back to after six hours at the latest, whatever it asked
   now += 6 * 3_600_000 + 1
   model.turnBegins?.()
   expect(await call()).toMatchObject({ model: 'a' })
+})
+
+test('the runbook executor is no fallback: the error names the entry and says so', () => {
+  const member = { name: 'alice', fallbacks: [{ model: { provider: 'runbook' }, price: null }] }
+  expect(resolveFallbacks(member, {})).toMatchObject({
+    ok: false,
+    fault: { message: expect.stringMatching(/^alice: model\.fallbacks\[0\] comes to the runbook executor/) },
+  })
 })
