@@ -104,7 +104,7 @@ export const Entry = z.discriminatedUnion('k', [
     /** Background commands whose end it tells. */
     ended: z.array(z.string()).optional(),
   }),
-  /** A background command is about to be started. */
+  /** A background command runs from now on. That it was to be started stands before, with the call of its tool. */
   z.object({
     k: z.literal('command.start'),
     v: z.literal(2),

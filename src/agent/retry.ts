@@ -48,10 +48,7 @@ export const retryDelay = (attempt: number, fault: ModelFault, backoff: Backoff,
     : Math.min(longestAsked, fault.retryAfterMs) + random() * Math.min(1000, cap)
 }
 
-/**
- * One answer of the model, retried while that can help: `retries` times, never for a fault that the same request cannot
- * survive (auth, quota, bad request), nor where the endpoint asks for more quiet than half a minute: that is the fault then. `onWait` is told of each wait, in milliseconds (infinite: for a place), and of its end with null.
- */
+/** What a call is made with. `onWait`: told of each wait, in milliseconds (infinite: for a place), and of its end with null. */
 interface ModelCall {
   readonly model: Model
   readonly request: TurnRequest
@@ -62,7 +59,11 @@ interface ModelCall {
   readonly onWait: (ms: number | null, fault: ModelFault | null) => void
 }
 
-/** The same, and where the model fails for good, of the next that takes its calls. */
+/**
+ * One answer of the model, retried while that can help: `retries` times, never for a fault that the same request cannot survive
+ * (auth, quota, bad request), nor where the endpoint asks for more quiet than half a minute. Where that is of no avail, of the next
+ * model that takes its calls; else the fault.
+ */
 export const callModel = async (o: ModelCall): Promise<Turn> => {
   for (;;) {
     const asked = o.model.label

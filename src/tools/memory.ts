@@ -5,7 +5,7 @@ import { cut, wellFormed } from '../lib/text.ts'
 import { defaultCategory, isOf, isTeams, MemoryCategory, type MemoryEntry } from '../protocol/memory.ts'
 import { addMemory, readMemory } from '../store/files/memory-file.ts'
 import { type Remembered, searchMemory } from './memory-search.ts'
-import { count, refused } from './paths.ts'
+import { refused } from './paths.ts'
 
 const maxShown = 50
 /** Of an entry among others; alone it is shown whole. */
@@ -72,11 +72,12 @@ const search = async (
   if (!all.ok) return refused(all.fault)
   if (all.value.length === 0) return said(nothing(category))
   const found = await searchMemory(all.value, query)
-  if (found.length === 0)
-    return said(`nothing of ${count(all.value.length, 'entry').replace('entrys', 'entries')} fits`)
+  if (found.length === 0) return said(`nothing of ${entries(all.value.length)} fits`)
   const less = found.length > limit ? [`[${found.length - limit} more fit less: a higher limit]`] : []
   return said(listed(found.slice(0, limit), less, 'found', 'best'))
 }
+
+const entries = (n: number): string => `${n} ${n === 1 ? 'entry' : 'entries'}`
 
 const nothing = (category: string | null): string =>
   category === null
@@ -122,8 +123,7 @@ const listed = (shown: readonly Remembered[], rest: readonly string[], what: str
     }
     rows.push(row)
   }
-  const n = `${shown.length} ${shown.length === 1 ? 'entry' : 'entries'}`
-  return [`${what} ${n}${shown.length > 1 ? `, ${first} first` : ''}`, ...rows, ...rest].join('\n')
+  return [`${what} ${entries(shown.length)}${shown.length > 1 ? `, ${first} first` : ''}`, ...rows, ...rest].join('\n')
 }
 
 /** A line of an entry that would pass for the head of another, with who saved that, gets a backslash before it. */
